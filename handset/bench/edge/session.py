@@ -1,0 +1,85 @@
+"""What an edge keeps of one session: its turns, responses, items and history."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from handset.core.messages import Commit, Hello, ItemCursor, PlayoutReceipt, Span
+
+from .history import History
+from .lives import TURN, Response, Turn, TurnEvent
+
+
+@dataclass(slots=True)
+class TurnRecord:
+    """``capture``: the committed range; ``missing``: what of it had not come when last looked."""
+
+    number: int
+    state: Turn = Turn.UNKNOWN
+    capture: Span | None = None
+    commit: Commit | None = None
+    missing: list[Span] = field(default_factory=list)
+    asked: int = 0
+    ask_at_ns: int = 0
+
+    def step(self, event: TurnEvent) -> bool:
+        """False, and nothing changed, when the event has no place here."""
+        following = TURN.get((self.state, event))
+        if following is None:
+            return False
+        self.state = following
+        return True
+
+
+@dataclass(slots=True)
+class ResponseRecord:
+    response_id: str
+    turn: int
+    nth: int | None
+    state: Response = Response.LIVE
+
+
+@dataclass(slots=True)
+class Session:
+    """``order``: admitted turns, in the order of their admission."""
+
+    session_id: str
+    token: str = ""
+    epoch: int = 0
+    ended: str | None = None
+    hellos: list[Hello] = field(default_factory=list)
+    turns: dict[int, TurnRecord] = field(default_factory=dict)
+    order: list[int] = field(default_factory=list)
+    responses: dict[str, ResponseRecord] = field(default_factory=dict)
+    history: History = field(default_factory=History)
+    cursors: dict[str, ItemCursor] = field(default_factory=dict)
+    """The newest cursor of each item, from whatever event."""
+    receipts: dict[str, PlayoutReceipt] = field(default_factory=dict)
+    """The final receipt of each item."""
+    clears: list[str] = field(default_factory=list)
+    """Ids of the clears that were applied, in that order."""
+
+    @property
+    def highest_admitted(self) -> int:
+        return max(self.order, default=0)
+
+    def turn(self, number: int) -> TurnRecord:
+        return self.turns.setdefault(number, TurnRecord(number))
+
+    def admit(self, number: int) -> None:
+        """The turn is whole: it is the person's word from here on."""
+        turn = self.turns[number]
+        if not turn.step(TurnEvent.COMPLETE):
+            raise ValueError(f"turn {number} is {turn.state.value}, not waiting for its audio")
+        self.order.append(number)
+        self.history.user(number, said(turn))
+
+
+def said(turn: TurnRecord) -> str:
+    """What the model is given of a turn. The bench edge has no recogniser: what was typed,
+    else how much was spoken."""
+    assert turn.commit is not None and turn.capture is not None
+    typed = turn.commit.commit.evidence.get("text")
+    if isinstance(typed, str):
+        return typed
+    return f"[speech, {turn.capture.end - turn.capture.start} samples]"

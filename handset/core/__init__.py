@@ -1,0 +1,1 @@
+"""Pure state machines: ``handle(event, now) -> effects``. No input or output, no clock."""

@@ -1,0 +1,492 @@
+"""The machine that wires them: turn, playback, outbox and session.
+
+``handle(event, now) -> effects``. ``now`` is CLOCK_MONOTONIC in ns; it decides time-outs
+and stamps events, and never a position.
+
+Order of things on a press: the clear of playout first (nothing is in its way), then the
+turn. On a commit: what the clear found goes out before the commit, or the commit says
+that the cursor is pending.
+
+A session that ends, a link that dies and a service that stops never commit a turn that
+the person had not released.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from handset.core import events as ev
+from handset.core import messages as msg
+from handset.core import turn as tn
+from handset.core.events import Effect, Event, Observe, Send
+from handset.core.outbox import Outbox
+from handset.core.packets import CaptureData
+from handset.core.playback import Playback
+from handset.core.receipts import Context
+from handset.core.session import Session, SessionSettings
+
+MILLISECOND = 1_000_000
+COPIES_NS = (0, 20 * MILLISECOND, 60 * MILLISECOND)
+"""When a cursor goes out again on ``tick``, until it is acknowledged."""
+PROGRESS_NS = 200 * MILLISECOND
+CURSOR_PATIENCE_NS = 500 * MILLISECOND
+"""How long a commit waits for the answer of the clear that opened its turn."""
+STOP_PATIENCE_NS = 3_000 * MILLISECOND
+"""How long a stopping service waits for the edge to acknowledge."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    handset_id: str
+    label: str
+    software: str
+    boot_id: str
+    capabilities: tuple[str, ...] = ("playout.cursor", "turn.manual", "audio.opus")
+
+
+class Headset:
+    def __init__(
+        self,
+        identity: Identity,
+        outbox: Outbox,
+        turn: tn.Turn,
+        session: SessionSettings,
+        jitter: Callable[[], float],
+        first_clear: int = 0,
+    ) -> None:
+        self.identity = identity
+        self.outbox = outbox
+        self.turn = turn
+        self.session = Session(session, jitter)
+        self.playback = Playback(self._context, self._keep, first_clear)
+        self.counters: Counter[str] = Counter()
+        self.route = ""
+        self.output_rate = 0
+        self.room_ms = 0
+        self.queued_ms = 0
+        self._position = 0
+        self._barrier: set[str] = set()
+        self._turn_clear: int | None = None
+        self._held_commit: tuple[tn.Committed, int] | None = None
+        self._copies: list[tuple[int, str]] = []
+        self._next_progress_ns = 0
+        self._next_ping_ns = 0
+        self._pings = 0
+        self._stopping: tuple[str, int] | None = None
+        self._exited = False
+        self._held_audio: list[ev.EdgeAudio] = []
+        self._log_used = False
+
+    def handle(self, event: Event, now: int) -> list[Effect]:
+        effects = self._handle(event, now)
+        effects += self.playback.pump(self.turn.has_floor)
+        if any(isinstance(effect, ev.Log) for effect in effects):
+            self._log_used = True
+        return effects
+
+    def _handle(self, event: Event, now: int) -> list[Effect]:
+        match event:
+            case ev.Press():
+                return self._press(event)
+            case ev.Release():
+                return self._release(event, now)
+            case ev.ControlLost(at_ns):
+                return self._turn_facts(self.turn.control_lost(at_ns), now)
+            case ev.CaptureReached(position):
+                self._position = position
+                return self._turn_facts(self.turn.captured(position, now), now)
+            case ev.PlayoutSeen():
+                return [*self.playback.seen(event, now), *self._release_commit(now)]
+            case ev.AudioQueued():
+                return self.playback.queued(event, now)
+            case ev.ItemQueued():
+                return self.playback.item_queued(event)
+            case ev.AudioFenced():
+                self.playback.audio_fenced(event)
+                return []
+            case ev.DeviceReady(timing, route, first_frame):
+                self.route, self.output_rate = route, timing.rate
+                self.playback.device_ready(timing, route, first_frame)
+                return [Observe("device.ready", now, {"route": route, "rate": timing.rate})]
+            case ev.DeviceLost(frames, reason):
+                facts: dict[str, object] = {"frames": frames, "reason": reason}
+                return [
+                    Observe("device.lost", now, facts),
+                    *self.playback.device_lost(frames, reason, now),
+                ]
+            case ev.LinkOpened(epoch):
+                return self._greet(epoch, now)
+            case ev.LinkClosed():
+                return self._link_closed(event, now)
+            case ev.EdgeSaid():
+                return self._edge_said(event, now)
+            case ev.EdgeAudio():
+                return self._edge_audio(event, now)
+            case ev.EdgeNonsense():
+                return self._nonsense(event, now)
+            case ev.MicMapped():
+                return self._mic_mapped(event)
+            case ev.Tick():
+                return self._tick(now)
+            case ev.Stop(cause):
+                return self._stop(cause, now)
+
+    # ---- durable events -------------------------------------------------------------------
+
+    def _context(self) -> Context:
+        return Context(self.session.session, self.session.origin_epoch, self.identity.boot_id)
+
+    def _keep(self, events: Iterable[msg.Durable]) -> list[Effect]:
+        kept = self.outbox.add(events)
+        if not kept:
+            return []
+        effects: list[Effect] = [ev.Keep(kept)]
+        if self.session.open:
+            effects += [Send(event) for event in kept]
+            now = kept[0].at.mono_ns
+            for event in kept:
+                if isinstance(event, msg.PlayoutCleared | msg.Truncate):
+                    self._copies += [(now + after, event.event_id) for after in COPIES_NS]
+        return effects
+
+    def _settled(self, outbox_id: str, seq: int, ids: list[str], now: int) -> list[Effect]:
+        self._barrier.difference_update(ids)
+        effects: list[Effect] = [ev.Settle(outbox_id, seq, tuple(ids))]
+        if not self._barrier and self._held_audio:
+            held, self._held_audio = self._held_audio, []
+            for audio in held:
+                effects += self._edge_audio(audio, now)
+        return effects
+
+    # ---- the turn -----------------------------------------------------------------------------
+
+    def _press(self, press: ev.Press) -> list[Effect]:
+        if not self.session.session or press.sample is None or self._stopping:
+            why = "no session yet" if not self.session.session else "no microphone"
+            return [Observe("press.denied", press.at_ns, {"why": why})]
+        effects: list[Effect] = []
+        if not self.turn.has_floor:
+            effects += self.playback.clear(msg.Cause("gesture", press.at_ns))
+        cleared = self.playback.generation if effects else None
+        facts = self.turn.press(press.at_ns, press.source, press.sample)
+        if any(isinstance(fact, tn.Committed) for fact in facts):
+            # A press in the post-roll: the turn before it is committed, with its own clear.
+            effects += self._turn_facts(facts[:-1], press.at_ns)
+            effects += self._release_commit(press.at_ns, patience=0)
+            facts = facts[-1:]
+        self._turn_clear = cleared
+        return effects + self._turn_facts(facts, press.at_ns)
+
+    def _release(self, release: ev.Release, now: int) -> list[Effect]:
+        sample = release.sample
+        if sample is None:
+            return self._turn_facts(self.turn.control_lost(release.at_ns), now)
+        return self._turn_facts(self.turn.release(release.at_ns, sample), now)
+
+    def _turn_facts(self, facts: Iterable[tn.TurnFact], now: int) -> list[Effect]:
+        effects: list[Effect] = []
+        for fact in facts:
+            match fact:
+                case tn.Started():
+                    effects += self._turn_started(fact)
+                case tn.AudioEnds(turn, end):
+                    effects.append(ev.EndTurnAudio(turn, end))
+                case tn.Committed():
+                    self._held_commit = (fact, now)
+                    effects += self._release_commit(now)
+                case tn.Abandoned():
+                    effects += self._turn_abandoned(fact, now)
+        return effects
+
+    def _turn_started(self, fact: tn.Started) -> list[Effect]:
+        started = msg.TurnStarted(
+            **self._context().envelope(
+                f"turn/{fact.turn}/started", fact.at_ns, "turn", turn=fact.turn
+            ),
+            source=fact.source,
+            capture_start=fact.start,
+            pre_roll=fact.pre_roll,
+            gesture=fact.gesture,
+        )
+        facts: dict[str, object] = {"turn": fact.turn, "start": fact.start}
+        return [
+            ev.Remember("turn", str(fact.turn)),
+            ev.Log({"k": "turn", "turn": fact.turn}),
+            ev.BeginTurnAudio(fact.turn, fact.start),
+            *self._keep([started]),
+            Observe("turn.started", fact.at_ns, facts),
+        ]
+
+    def _turn_abandoned(self, fact: tn.Abandoned, now: int) -> list[Effect]:
+        abandoned = msg.TurnAbandoned(
+            **self._context().envelope(f"turn/{fact.turn}/abandoned", now, "turn", turn=fact.turn),
+            reason=fact.reason,
+            live=list(self.playback.lane.responses),
+        )
+        return [
+            ev.EndTurnAudio(fact.turn, 0),
+            ev.ForgetTurnAudio(fact.turn),
+            ev.Log({"k": "turn_over", "turn": fact.turn}),
+            *self._keep([abandoned]),
+            Observe("turn.abandoned", now, {"turn": fact.turn, "reason": fact.reason}),
+        ]
+
+    def _release_commit(self, now: int, patience: int = CURSOR_PATIENCE_NS) -> list[Effect]:
+        """Sends the commit that waits, once the cursor before it is known."""
+        if self._held_commit is None:
+            return []
+        fact, since = self._held_commit
+        ledger = self.playback.ledger
+        known = self._turn_clear is None or (
+            ledger is not None and ledger.answered >= self._turn_clear
+        )
+        if not known and now - since < patience:
+            return []
+        self._held_commit = None
+        commit = msg.Commit(
+            **self._context().envelope(f"turn/{fact.turn}/commit", now, "turn", turn=fact.turn),
+            commit=fact.commit,
+            capture=fact.capture,
+            cursor="known" if known else "pending",
+        )
+        effects: list[Effect] = []
+        for stale in self.playback.lane.turn_committed(fact.turn):
+            cause = msg.Cause("gesture", now)
+            effects += self.playback.clear_response(stale, cause, now)
+        facts: dict[str, object] = {
+            "turn": fact.turn,
+            "source": fact.commit.source,
+            "start": fact.capture.start,
+            "end": fact.capture.end,
+        }
+        return [
+            *effects,
+            ev.Log({"k": "turn_over", "turn": fact.turn}),
+            *self._keep([commit]),
+            Observe("turn.committed", now, facts),
+        ]
+
+    # ---- the link -----------------------------------------------------------------------------
+
+    def _greet(self, epoch: int, now: int) -> list[Effect]:
+        if not self.session.opened(epoch, now):
+            return [ev.CloseLink(epoch, "not the current connection")]
+        resume = None
+        if self.session.session and self.session.token:
+            wanted = [msg.ResumeItem(h.item_id, h.next_packet) for h in self.playback.lane.wanted()]
+            resume = msg.Resume(self.session.session, self.session.token, wanted)
+        hello = msg.Hello(
+            handset_id=self.identity.handset_id,
+            label=self.identity.label,
+            software=self.identity.software,
+            protocol=msg.Versions(msg.PROTOCOL_MIN, msg.PROTOCOL_MAX),
+            boot_id=self.identity.boot_id,
+            epoch=epoch,
+            outbox_id=self.outbox.outbox_id,
+            unacknowledged=len(self.outbox),
+            capabilities=list(self.identity.capabilities),
+            output_route=self.route,
+            output_rate=self.output_rate,
+            resume=resume,
+        )
+        return [Send(hello)]
+
+    def _welcome(self, epoch: int, welcome: msg.Welcome, now: int) -> list[Effect]:
+        before = self.session.session
+        if not self.session.welcome(epoch, welcome.session, welcome.resume_token, now):
+            return []
+        self.playback.lane.new_epoch()
+        effects: list[Effect] = []
+        if before and before != welcome.session:
+            effects += self.playback.clear(msg.Cause("session_end", now))
+            self.playback.lane.new_session()
+        pending = self.outbox.pending()
+        self._barrier = {event.event_id for event in pending}
+        effects += [Send(event) for event in pending]
+        facts: dict[str, object] = {"session": welcome.session, "epoch": epoch}
+        return [
+            *effects,
+            ev.Log({"k": "session", "session": welcome.session}),
+            Observe("session.open", now, facts),
+        ]
+
+    def _link_closed(self, event: ev.LinkClosed, now: int) -> list[Effect]:
+        if not self.session.lost(event.epoch, now, event.permanent):
+            return []
+        self._held_audio.clear()
+        self._copies.clear()
+        facts: dict[str, object] = {"epoch": event.epoch, "reason": event.reason}
+        return [Observe("link.lost", now, facts)]
+
+    def _mic_mapped(self, event: ev.MicMapped) -> list[Effect]:
+        if event.epoch != self.session.epoch:
+            return []
+        return [
+            Send(
+                msg.CaptureMap(
+                    epoch=event.epoch,
+                    ssrc=event.ssrc,
+                    rtp_ts=event.rtp_ts,
+                    capture_sample=event.capture_sample,
+                    lookahead=event.lookahead,
+                )
+            )
+        ]
+
+    # ---- what the edge says -------------------------------------------------------------------
+
+    def _nonsense(self, event: ev.EdgeNonsense, now: int) -> list[Effect]:
+        self.counters[event.kind] += 1
+        if not self.session.heard(event.epoch, now) or event.kind != "malformed":
+            return []
+        return [Send(msg.Fault(code="malformed", message=event.what[:200]))]
+
+    def _edge_audio(self, event: ev.EdgeAudio, now: int) -> list[Effect]:
+        if not self.session.heard(event.epoch, now):
+            self.counters["other_epoch"] += 1
+            return []
+        if isinstance(event.packet, CaptureData):
+            self.counters["unexpected"] += 1
+            return []
+        if self._barrier:
+            # What a crash left behind is acknowledged before new audio counts.
+            self._held_audio.append(event)
+            return []
+        return self.playback.arrive(event.packet, now)
+
+    def _edge_said(self, event: ev.EdgeSaid, now: int) -> list[Effect]:
+        if not self.session.heard(event.epoch, now):
+            self.counters["other_epoch"] += 1
+            return []
+        match event.message:
+            case msg.Welcome():
+                return self._welcome(event.epoch, event.message, now)
+            case msg.Refused(code=code, reason=reason):
+                facts: dict[str, object] = {"code": code, "reason": reason}
+                return [
+                    Observe("session.refused", now, facts),
+                    ev.CloseLink(event.epoch, f"refused: {reason}"),
+                    *self._link_closed(ev.LinkClosed(event.epoch, reason, permanent=True), now),
+                ]
+            case msg.GoAway(time_left_ms=left):
+                return [Observe("session.go_away", now, {"time_left_ms": left})]
+            case msg.Ended(reason=reason):
+                self.session.token = ""
+                return [
+                    *self.playback.clear(msg.Cause("session_end", now)),
+                    Observe("session.ended", now, {"reason": reason}),
+                ]
+            case msg.ResponseCreated(response_id=name, turn=turn, speculative=speculative):
+                self.playback.lane.created(name, turn, speculative)
+                return [Observe("response.created", now, {"response": name, "turn": turn})]
+            case msg.ResponseDone(response_id=name):
+                self.playback.lane.done(name, now)
+                return []
+            case msg.OutputClear(response_id=name):
+                return self.playback.clear_response(name, msg.Cause("remote", now), now)
+            case msg.EventAck(outbox_id=outbox_id, seq=seq, applied=applied):
+                ids = self.outbox.acknowledge(outbox_id, seq, applied)
+                return self._settled(outbox_id, seq, ids, now) if ids else []
+            case msg.EventRejected():
+                return self._rejected(event.message, now)
+            case msg.CaptureMissing(turn=turn, ranges=ranges):
+                return [ev.ResendTurnAudio(turn, tuple(ranges))]
+            case msg.CaptureReceived(turn=turn, samples=samples):
+                facts = {"turn": turn, "samples": samples}
+                return [ev.ForgetTurnAudio(turn), Observe("capture.received", now, facts)]
+            case msg.ClockPong():
+                return []
+            case msg.Fault(code=code, message=text):
+                self.counters[f"edge_error_{code[:32]}"] += 1
+                return [Observe("edge.error", now, {"code": code, "message": text})]
+
+    def _rejected(self, message: msg.EventRejected, now: int) -> list[Effect]:
+        event = self.outbox.reject(message.event_id)
+        if event is None:
+            return []
+        facts: dict[str, object] = {"event": message.event_id, "code": message.code}
+        effects = [
+            *self._settled(event.outbox_id, 0, [event.event_id], now),
+            Observe("event.rejected", now, facts),
+        ]
+        limit = message.limit_ms
+        first = isinstance(event, msg.Truncate) and event.supersedes is None
+        if isinstance(event, msg.Truncate) and first and limit is not None:
+            again = replace(
+                event,
+                event_id=f"{event.event_id}/again",
+                audio_end_ms=min(event.audio_end_ms, limit),
+                supersedes=event.event_id,
+            )
+            effects += self._keep([again])
+        return effects
+
+    # ---- time -----------------------------------------------------------------------------------
+
+    def _tick(self, now: int) -> list[Effect]:
+        effects: list[Effect] = self._turn_facts(self.turn.captured(self._position, now), now)
+        effects += self._release_commit(now)
+        if reason := self.session.dead(now):
+            epoch = self.session.epoch
+            effects.append(ev.CloseLink(epoch, reason))
+            effects += self._link_closed(ev.LinkClosed(epoch, reason), now)
+        if not self._stopping and self.session.due(now):
+            effects.append(ev.OpenLink(self.session.epoch))
+        if self.session.open:
+            effects += self._beat(now)
+        if self._log_used and self.playback.idle and not self.turn.has_floor:
+            self._log_used = False
+            effects.append(ev.ResetLog())
+        return effects + self._try_exit(now)
+
+    def _beat(self, now: int) -> list[Effect]:
+        effects: list[Effect] = []
+        due = [name for at, name in self._copies if at <= now]
+        self._copies = [(at, name) for at, name in self._copies if at > now]
+        by_name = {event.event_id: event for event in self.outbox.pending()} if due else {}
+        effects += [Send(by_name[name], tick=True) for name in due if name in by_name]
+        if now >= self._next_ping_ns:
+            self._next_ping_ns = now + self.session.settings.ping_ns
+            self._pings += 1
+            effects.append(Send(msg.ClockPing(id=self._pings, sent_ns=now), tick=True))
+        if now >= self._next_progress_ns:
+            self._next_progress_ns = now + PROGRESS_NS
+            item_id, handed = self.playback.progress()
+            progress = msg.PlayoutProgress(
+                item_id=item_id, handed=handed, queued_ms=self.queued_ms, room_ms=self.room_ms
+            )
+            effects.append(Send(progress, tick=True))
+        return effects
+
+    # ---- the end ---
+
+    def _stop(self, cause: str, now: int) -> list[Effect]:
+        if self._stopping:
+            return []
+        effects = self._turn_facts(self.turn.stop(now), now)
+        effects += self.playback.clear(msg.Cause("shutdown", now))
+        self._stopping = (cause, now)
+        return [*effects, Observe("stopping", now, {"cause": cause})]
+
+    def _try_exit(self, now: int) -> list[Effect]:
+        """Cursors first, then the goodbye, then out: acknowledged, or kept."""
+        if self._stopping is None or self._exited:
+            return []
+        cause, since = self._stopping
+        waited = now - since >= STOP_PATIENCE_NS
+        if not waited and (not self.playback.idle or self._held_commit is not None):
+            return []
+        goodbye = f"shutdown/{self.outbox.outbox_id}"
+        effects: list[Effect] = []
+        if self.session.session:
+            context = self._context()
+            effects += self._keep(
+                [msg.Shutdown(**context.envelope(goodbye, now, "session"), cause=cause)]
+            )
+        if waited or not self.session.open or not len(self.outbox):
+            self._exited = True
+            effects += [ev.CloseLink(self.session.epoch, cause), ev.Exit(cause)]
+            self.session.end(now)
+        return effects

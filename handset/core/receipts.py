@@ -1,0 +1,179 @@
+"""From what the ledger found to durable events.
+
+One answered clear makes one transaction: ``playout.cleared``, which is the authority,
+with a truncate for every item of which something was received and not all was played,
+and the final receipts of those that had nothing in the device. The final receipt of an
+item whose tail is still sounding follows once it has sounded, so that it can be believed.
+
+An item that was played to its end is never truncated. A truncate is never above what was
+played and never rounded up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypedDict
+
+from handset.core.item import Item, ItemState
+from handset.core.ledger import Cut
+from handset.core.messages import (
+    Cause,
+    Domain,
+    Instant,
+    PlayoutCleared,
+    PlayoutReceipt,
+    ReceiptState,
+    Truncate,
+)
+
+
+class Envelope(TypedDict):
+    event_id: str
+    session: str
+    origin_epoch: int | None
+    at: Instant
+    domain: Domain
+    turn: int | None
+    response_id: str | None
+    item_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Which session and epoch an event is of."""
+
+    session: str
+    origin_epoch: int | None
+    boot_id: str
+
+    def envelope(
+        self,
+        what: str,
+        at_ns: int,
+        domain: Domain,
+        *,
+        turn: int | None = None,
+        response_id: str | None = None,
+        item_id: str | None = None,
+    ) -> Envelope:
+        """``what`` names the fact within the session: equal facts, equal event ids."""
+        return {
+            "event_id": f"{self.session}/{what}",
+            "session": self.session,
+            "origin_epoch": self.origin_epoch,
+            "at": Instant(at_ns, self.boot_id),
+            "domain": domain,
+            "turn": turn,
+            "response_id": response_id,
+            "item_id": item_id,
+        }
+
+
+def cleared_id(context: Context, request: int) -> str:
+    return f"{context.session}/clear/{request}"
+
+
+def truncate(
+    context: Context, item: Item, cleared: str, at_ns: int, again: bool = False
+) -> Truncate:
+    """``again``: a lower one, because the device was lost with some of it."""
+    cursor = item.cursor()
+    name = f"item/{item.item_id}/truncate"
+    return Truncate(
+        **context.envelope(
+            f"{name}/lost" if again else name,
+            at_ns,
+            "playout",
+            turn=item.turn,
+            response_id=item.response_id,
+            item_id=item.item_id,
+        ),
+        content_index=item.content_index,
+        audio_end_ms=cursor.audio_end_ms,
+        played=cursor.played,
+        exact=cursor.exact,
+        cleared=cleared,
+        supersedes=f"{context.session}/{name}" if again else None,
+    )
+
+
+def needs_truncate(item: Item) -> bool:
+    return item.received > 0 and item.state is not ItemState.PLAYED
+
+
+def cleared(
+    context: Context, cut: Cut, responses: list[str], at_ns: int
+) -> tuple[PlayoutCleared, *tuple[Truncate, ...]]:
+    """The transaction of one answered clear."""
+    event = PlayoutCleared(
+        **context.envelope(f"clear/{cut.answer.request}", at_ns, "playout"),
+        request=cut.answer.request,
+        causes=list(cut.causes),
+        responses=responses,
+        items=[item.cursor() for item in cut.items],
+        cut_ns=cut.answer.dac_ns,
+    )
+    hit = [item for item in cut.items if needs_truncate(item)]
+    return (event, *(truncate(context, item, event.event_id, at_ns) for item in hit))
+
+
+def withdrawn(
+    context: Context, response_id: str, items: list[Item], cause: Cause, at_ns: int
+) -> PlayoutCleared:
+    """A response was stopped before any of its audio was queued: nothing was cut."""
+    envelope = context.envelope(f"clear/{response_id}", at_ns, "playout", response_id=response_id)
+    return PlayoutCleared(
+        **envelope,
+        request=0,
+        causes=[cause],
+        responses=[response_id],
+        items=[item.cursor() for item in items],
+        cut_ns=at_ns,
+    )
+
+
+def repeated(context: Context, event: PlayoutCleared, at_ns: int) -> PlayoutCleared:
+    """The answer to a clear of a response that was dead already."""
+    envelope = context.envelope(f"{event.event_id}/again", at_ns, "playout")
+    return PlayoutCleared(
+        **envelope,
+        request=event.request,
+        causes=event.causes,
+        responses=event.responses,
+        items=event.items,
+        cut_ns=event.cut_ns,
+        repeats=event.event_id,
+    )
+
+
+def queued(context: Context, item: Item, at_ns: int) -> PlayoutReceipt:
+    return _receipt(context, item, "queued", at_ns, "queued")
+
+
+def final(context: Context, item: Item, at_ns: int) -> PlayoutReceipt:
+    states: dict[ItemState, ReceiptState] = {
+        ItemState.PLAYED: "played",
+        ItemState.CLEARED: "cleared",
+        ItemState.UNFINISHED: "unfinished",
+    }
+    return _receipt(context, item, states[item.state], at_ns, "final")
+
+
+def _receipt(
+    context: Context, item: Item, state: ReceiptState, at_ns: int, name: str
+) -> PlayoutReceipt:
+    stopped = item.stopped_by
+    return PlayoutReceipt(
+        **context.envelope(
+            f"item/{item.item_id}/{name}",
+            at_ns,
+            "playout",
+            turn=item.turn,
+            response_id=item.response_id,
+            item_id=item.item_id,
+        ),
+        state=state,
+        cursor=item.cursor(),
+        cleared=cleared_id(context, stopped) if stopped is not None and name == "final" else None,
+        reason=item.reason,
+    )

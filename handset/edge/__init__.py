@@ -1,0 +1,1 @@
+"""The way to the edge: wire format, Opus, signalling, peer connection, durable store."""

@@ -1,0 +1,27 @@
+"""Tiers of proof: the same tests at every tier, with counts as parameters.
+
+``HANDSET_TIER`` is ``suite`` (default), ``long`` or ``campaign``.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+TIERS = ("suite", "long", "campaign")
+TIER = os.environ.get("HANDSET_TIER", "suite")
+if TIER not in TIERS:
+    raise pytest.UsageError(f"HANDSET_TIER is {TIER!r}; it is one of {', '.join(TIERS)}")
+
+
+def count(suite: int, long: int, campaign: int) -> int:
+    """How many repetitions the current tier asks for."""
+    return (suite, long, campaign)[TIERS.index(TIER)]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        for tier in TIERS[TIERS.index(TIER) + 1 :]:
+            if item.get_closest_marker(tier):
+                item.add_marker(pytest.mark.skip(reason=f"runs at HANDSET_TIER={tier}"))
