@@ -249,6 +249,18 @@ static void play(kh_playout *q, int16_t *out, uint32_t n, uint64_t write) {
   }
 }
 
+/* A clear found no room for its answer: what the one before left to fade goes on,
+ * then silence. */
+static void hold(kh_playout *q, int16_t *out, uint32_t n) {
+  kh_callback_side *c = &q->callback;
+  uint32_t done = n > 0 && c->fade_left > 0 ? play_fade(q, out, n) : 0;
+  c->counts.stalled_blocks++;
+  if (done == n) return;
+  /* Whatever ends a dry stretch now belongs to another run. */
+  if (c->open.kind == KH_DRY) c->open.kind = KH_IDLE;
+  silence(q, out + done, n - done, KH_PAUSED);
+}
+
 static void mix_notices(kh_playout *q, int16_t *out, uint32_t n) {
   kh_callback_side *c = &q->callback;
   uint64_t fence = KH_LOAD(q->shared->notice_fence, KH_CONTROL_LOAD);
@@ -332,10 +344,7 @@ void kh_playout_render(kh_playout *q, int16_t *out, uint32_t n, int64_t dac_ns,
 
   stalled = cut(q, control >> 2, n, dac_ns, now_ns, flags);
   if (stalled) {
-    c->counts.stalled_blocks++;
-    /* Whatever follows belongs to another run. */
-    if (c->open.kind == KH_DRY) c->open.kind = KH_IDLE;
-    silence(q, out, n, KH_PAUSED);
+    hold(q, out, n);
   } else {
     aim(q, mode == KH_PAUSE ? 0 : mode == KH_DUCK ? (int32_t)q->config.duck_gain : KH_UNITY);
     play(q, out, n, write);

@@ -16,7 +16,20 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 
 FOLDERS = {"handset", "native", "tests", "systemd", "image"}
 FILES = {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md"}
-TEXT = {".py", ".c", ".h", ".cpp", ".txt", ".toml", ".md", ".json", ".yaml", ".conf", ".rules", ".sh"}
+TEXT = {
+    ".py",
+    ".c",
+    ".h",
+    ".cpp",
+    ".txt",
+    ".toml",
+    ".md",
+    ".json",
+    ".yaml",
+    ".conf",
+    ".rules",
+    ".sh",
+}
 # Put together here so that this file does not hold them.
 UNFINISHED = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "X" + "XX"]) + r")\b")
 

@@ -234,7 +234,7 @@ class Remember:
 class Log:
     """One journal record: what the ledger was told, for a replay after a crash."""
 
-    record: dict[str, str | int]
+    record: dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,8 @@ class Item:
     turn: int
     rate: int
     device_rate: int
+    session: str = ""
+    """In which it was announced; its events are of that session, whenever they are made."""
     state: ItemState = ItemState.OPEN
     received: int = 0
     """Samples accepted, those inside the resampler included."""
@@ -77,6 +79,7 @@ class Item:
         self.frames += frames
         if frames == 0:
             return
+        self.silent_at = None  # what was thought to be its last frame is not
         if self.runs and self.runs[-1].start + self.runs[-1].length == start:
             self.runs[-1].length += frames
         else:

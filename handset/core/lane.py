@@ -44,6 +44,8 @@ class Response:
     turn: int
     speculative: bool
     done_ns: int | None = None
+    heard_ns: int = 0
+    """When audio of it last arrived."""
     waiting: deque[tuple[str, ItemStart | ItemAudio | ItemEnd]] = field(default_factory=deque)
     """With the item that each piece belongs to."""
     waiting_bytes: int = 0
@@ -68,12 +70,15 @@ class Lane:
         self._handles: dict[int, Stream] = {}
 
     def new_epoch(self) -> None:
-        """Handles name items within one connection."""
+        """Handles name items within one connection, and so do questions about holes."""
         self._handles.clear()
+        for response in self.responses.values():
+            for stream in response.streams.values():
+                stream.asked = -1
 
     def new_session(self) -> None:
-        self.new_epoch()
         self.responses.clear()
+        self.new_epoch()
         self._dead.clear()
 
     # ---- responses -----------------------------------------------------------------------
@@ -156,6 +161,11 @@ class Lane:
             return self._end(response, stream, packet)
         return self._audio(response, stream, packet)
 
+    def refuse(self, packet: ItemStart) -> None:
+        """An item that there is already: what comes of it is counted and thrown away."""
+        self.fenced["duplicate_item"] += 1
+        self._handles[packet.handle] = Stream(packet, ended=True)
+
     def wanted(self) -> list[Hole]:
         """Where every unfinished item goes on: asked for after a reconnect."""
         return [
@@ -175,6 +185,9 @@ class Lane:
             self._handles[packet.handle] = Stream(packet)
             return None
         known = response.streams.get(packet.item_id)
+        if known is not None and known.start.content_index != packet.content_index:
+            self.refuse(packet)
+            return None
         if known is not None:  # the item goes on after a reconnect
             self._handles[packet.handle] = known
             return None

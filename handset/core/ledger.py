@@ -14,7 +14,8 @@ Rules:
    request found. A late answer for an older number changes nothing.
 3. What was handed will sound, for as long as the device lives. So the final receipt
    waits for ``silent_at.hi``; a device lost before that turns the tail into ``lost``.
-4. ``played`` needs a known end, all handed, and that wait without a loss.
+4. ``played`` needs a known end, all handed, and a block that the device asked for after
+   ``silent_at.hi``: time that passes while callbacks have stopped proves nothing.
 5. Exactly one final state per item. Whatever arrives later is counted as fenced.
 
 Counts are kept apart from indices on purpose: every update compares them, and a
@@ -60,19 +61,29 @@ class Cut:
 
 
 class Ledger:
-    def __init__(self, timing: DeviceTiming, first_frame: int = 0, first_clear: int = 0) -> None:
+    def __init__(
+        self,
+        timing: DeviceTiming,
+        first_frame: int = 0,
+        first_clear: int = 0,
+        *,
+        handed: int = 0,
+        dropped: int = 0,
+    ) -> None:
+        """``first_frame``: where the queue's counts began; ``handed`` and ``dropped``: what
+        went through it before this ledger, all of it settled."""
         self.timing = timing
         self.items: dict[str, Item] = {}
         """Announced and not final."""
         self.closed: dict[str, Item] = {}
         """The newest ``KEEP_CLOSED`` final ones."""
         self.log = SegmentLog()
-        self.written = first_frame
-        self.read = first_frame
+        self.written = first_frame + handed + dropped
+        self.read = self.written
         self.generation = first_clear
         self.answered = first_clear
-        self.handed = 0
-        self.dropped = 0
+        self.handed = handed
+        self.dropped = dropped
         self._first_frame = first_frame
         self._anchor: Anchor | None = None
         self._lane: deque[tuple[Item, Run]] = deque()
@@ -80,6 +91,19 @@ class Ledger:
         self._handed_spans: deque[list[Any]] = deque(maxlen=64)
         self._clears: deque[_Clear] = deque()
         self._tail: Item | None = None
+        self._alive_ns = 0
+        """When the newest block was asked for."""
+
+    def inherit(self, before: Ledger) -> list[Item]:
+        """Takes over, from the ledger of another device, the items that wait for their
+        first frame, and the memory of closed ones. Returns the former."""
+        for item in before.items.values():
+            if item.frames:
+                raise LedgerFault(f"item {item.item_id!r} has frames in another device's queue")
+            item.device_rate = self.timing.rate
+        self.items, before.items = before.items, {}
+        self.closed = before.closed
+        return list(self.items.values())
 
     # ---- what the control side does -------------------------------------------------
 
@@ -156,9 +180,7 @@ class Ledger:
         for item in items:
             if item.frames:
                 raise LedgerFault(f"item {item.item_id!r} has frames in the queue")
-            item.stopped_by = self.generation
-            item.cut = True
-            item.state = ItemState.CLEARED
+            self._close(item, ItemState.CLEARED, None)
         return items
 
     # ---- what the callback says ------------------------------------------------------
@@ -178,6 +200,7 @@ class Ledger:
                 f"the ledger has applied {self.answered}"
             )
         self._anchor = snapshot.anchor if snapshot.anchor.blocks else self._anchor
+        self._alive_ns = snapshot.now_ns
         self._hand(snapshot.read)
         for item in self.items.values():
             if item.silent_at is None and item.state is ItemState.DRAINING and item.complete:
@@ -185,11 +208,19 @@ class Ledger:
         self._check(snapshot)
         return cuts
 
+    def replay_answer(self, answer: Answer) -> Cut | None:
+        """An answer without a snapshot that follows it: of a process that is gone."""
+        return self._answer(answer)
+
+    def forget(self, item_id: str) -> None:
+        """The item was final already, for a process that is gone."""
+        self.items.pop(item_id, None)
+
     def finished(self, now_ns: int) -> list[Item]:
-        """Items that reached their final state by ``now_ns``."""
+        """Items that reached their final state by ``now_ns``, as far as it is proved."""
         done = []
         for item in list(self.items.values()):
-            if not _is_silent(item, now_ns):
+            if not self._is_silent(item, now_ns):
                 continue
             if item.cut:
                 done.append(self._close(item, ItemState.CLEARED, item.reason))
@@ -206,7 +237,7 @@ class Ledger:
             return None
         if item.silent_at is None:
             item.silent_at = self._silent_at(item)
-        if not _is_silent(item, now_ns):
+        if not self._is_silent(item, now_ns):
             return None
         return self._close(item, ItemState.UNFINISHED, reason)
 
@@ -338,6 +369,11 @@ class Ledger:
                 device_frame = answer.device_frame + answer.faded
         return time_of(self._anchor, self.timing, device_frame + 1)
 
+    def _is_silent(self, item: Item, now_ns: int) -> bool:
+        if item.handed == 0 and (item.cut or item.frames == 0):
+            return True
+        return item.silent_at is not None and min(now_ns, self._alive_ns) > item.silent_at.hi
+
     def _check(self, snapshot: Snapshot) -> None:
         """The identities of a consistent snapshot."""
         if snapshot.read != self._first_frame + snapshot.handed + snapshot.discarded:
@@ -360,9 +396,3 @@ class Ledger:
                     f"item {item.item_id!r}: received {item.frames} frames, handed "
                     f"{item.handed}, dropped {item.dropped}, queued {waiting}"
                 )
-
-
-def _is_silent(item: Item, now_ns: int) -> bool:
-    if item.handed == 0 and (item.cut or item.frames == 0):
-        return True
-    return item.silent_at is not None and now_ns > item.silent_at.hi

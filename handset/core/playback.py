@@ -23,6 +23,7 @@ from handset.core.events import (
     Observe,
     OpenDecoder,
     PlayoutSeen,
+    Remember,
     Send,
 )
 from handset.core.item import Item
@@ -92,7 +93,7 @@ class Playback:
             start.item_id, start.response_id, start.content_index, start.turn, start.rate
         )
         item.output = self._output
-        record: dict[str, str | int] = {
+        record: dict[str, object] = {
             "k": "announce",
             "item": start.item_id,
             "response": start.response_id,
@@ -211,15 +212,17 @@ class Playback:
         if self._current in responses:
             self._current = None
         self._stopped.setdefault(request, []).extend(responses)
-        record: dict[str, str | int] = {
+        record: dict[str, object] = {
             "k": "clear",
             "request": request,
             "cause": cause.kind,
             "at": cause.at_ns,
             "only": only or "",
+            "responses": responses,
         }
         return [
             Log(record),
+            Remember("clear", str(request)),
             ClearPlayout(request),
             DropDecoders(stopped),
             Observe("clear.asked", cause.at_ns, {"request": request, "cause": cause.kind}),
@@ -244,6 +247,7 @@ class Playback:
         if finals:
             context = self._context()
             effects += self._keep([receipts.final(context, item, now_ns) for item in finals])
+            effects += [Log({"k": "final", "item": item.item_id}) for item in finals]
             effects += [self._final(item, now_ns) for item in finals]
         self._settle_responses()
         return effects
@@ -313,10 +317,11 @@ class Playback:
     @property
     def idle(self) -> bool:
         """No item is alive: the journal holds nothing that is still needed."""
-        return self.ledger is None or not self.ledger.items
+        ledger = self.ledger
+        return ledger is None or (not ledger.items and ledger.answered == ledger.generation)
 
 
-def _answer_record(cut: Cut) -> dict[str, str | int]:
+def _answer_record(cut: Cut) -> dict[str, object]:
     answer, anchor = cut.answer, cut.answer.anchor
     return {
         "k": "answer",

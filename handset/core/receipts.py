@@ -11,7 +11,8 @@ played and never rounded up.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import TypedDict
 
 from handset.core.item import Item, ItemState
@@ -46,6 +47,10 @@ class Context:
     origin_epoch: int | None
     boot_id: str
 
+    def of(self, session: str) -> Context:
+        """For what began in ``session``, which may not be the present one."""
+        return replace(self, session=session) if session else self
+
     def envelope(
         self,
         what: str,
@@ -77,6 +82,7 @@ def truncate(
     context: Context, item: Item, cleared: str, at_ns: int, again: bool = False
 ) -> Truncate:
     """``again``: a lower one, because the device was lost with some of it."""
+    context = context.of(item.session)
     cursor = item.cursor()
     name = f"item/{item.item_id}/truncate"
     return Truncate(
@@ -102,15 +108,20 @@ def needs_truncate(item: Item) -> bool:
 
 
 def cleared(
-    context: Context, cut: Cut, responses: list[str], at_ns: int
+    context: Context,
+    cut: Cut,
+    responses: list[str],
+    at_ns: int,
+    lost: Iterable[Item] = (),
 ) -> tuple[PlayoutCleared, *tuple[Truncate, ...]]:
-    """The transaction of one answered clear."""
+    """The transaction of one answered clear. ``lost``: items that it did not hit, and that
+    the device took with it."""
     event = PlayoutCleared(
         **context.envelope(f"clear/{cut.answer.request}", at_ns, "playout"),
         request=cut.answer.request,
         causes=list(cut.causes),
         responses=responses,
-        items=[item.cursor() for item in cut.items],
+        items=[item.cursor() for item in (*cut.items, *lost)],
         cut_ns=cut.answer.dac_ns,
     )
     hit = [item for item in cut.items if needs_truncate(item)]
@@ -134,7 +145,8 @@ def withdrawn(
 
 def repeated(context: Context, event: PlayoutCleared, at_ns: int) -> PlayoutCleared:
     """The answer to a clear of a response that was dead already."""
-    envelope = context.envelope(f"{event.event_id}/again", at_ns, "playout")
+    name = event.event_id.removeprefix(f"{event.session}/")
+    envelope = context.of(event.session).envelope(f"{name}/again", at_ns, "playout")
     return PlayoutCleared(
         **envelope,
         request=event.request,
@@ -150,19 +162,29 @@ def queued(context: Context, item: Item, at_ns: int) -> PlayoutReceipt:
     return _receipt(context, item, "queued", at_ns, "queued")
 
 
-def final(context: Context, item: Item, at_ns: int) -> PlayoutReceipt:
+def final(
+    context: Context, item: Item, at_ns: int, cleared: str | None = None
+) -> PlayoutReceipt:
+    """``cleared``: what stopped it, when that was no clear of the queue."""
     states: dict[ItemState, ReceiptState] = {
         ItemState.PLAYED: "played",
         ItemState.CLEARED: "cleared",
         ItemState.UNFINISHED: "unfinished",
     }
-    return _receipt(context, item, states[item.state], at_ns, "final")
+    return _receipt(context, item, states[item.state], at_ns, "final", cleared)
 
 
 def _receipt(
-    context: Context, item: Item, state: ReceiptState, at_ns: int, name: str
+    context: Context,
+    item: Item,
+    state: ReceiptState,
+    at_ns: int,
+    name: str,
+    cleared: str | None = None,
 ) -> PlayoutReceipt:
-    stopped = item.stopped_by
+    context = context.of(item.session)
+    if cleared is None and item.stopped_by is not None and name == "final":
+        cleared = cleared_id(context, item.stopped_by)
     return PlayoutReceipt(
         **context.envelope(
             f"item/{item.item_id}/{name}",
@@ -174,6 +196,6 @@ def _receipt(
         ),
         state=state,
         cursor=item.cursor(),
-        cleared=cleared_id(context, stopped) if stopped is not None and name == "final" else None,
+        cleared=cleared,
         reason=item.reason,
     )

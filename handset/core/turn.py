@@ -39,6 +39,7 @@ class TurnState(StrEnum):
 class TurnInput(StrEnum):
     PRESS = "press"
     RELEASE = "release"
+    SHORT_RELEASE = "release too soon"
     TAIL_CAPTURED = "tail captured"
     CONTROL_LOST = "control lost"
     LOST_TOO_LONG = "lost too long"
@@ -49,6 +50,7 @@ class TurnInput(StrEnum):
 TABLE: dict[tuple[TurnState, TurnInput], tuple[TurnState, tuple[str, ...]]] = {
     (TurnState.IDLE, TurnInput.PRESS): (TurnState.HOLDING, ("start",)),
     (TurnState.HOLDING, TurnInput.RELEASE): (TurnState.TAILING, ("release",)),
+    (TurnState.HOLDING, TurnInput.SHORT_RELEASE): (TurnState.IDLE, ("drop",)),
     (TurnState.HOLDING, TurnInput.CONTROL_LOST): (TurnState.LOST, ("lose",)),
     (TurnState.HOLDING, TurnInput.STOP): (TurnState.IDLE, ("cancel",)),
     (TurnState.LOST, TurnInput.PRESS): (TurnState.HOLDING, ("regain",)),
@@ -131,11 +133,19 @@ class Turn:
         """The person is talking, or may be."""
         return self.state in (TurnState.HOLDING, TurnState.LOST)
 
+    @property
+    def is_open(self) -> bool:
+        """A turn was started and neither committed nor abandoned."""
+        return self.state is not TurnState.IDLE
+
     def press(self, at_ns: int, source: CommitSource, sample: Estimate) -> list[TurnFact]:
         return self._run(TurnInput.PRESS, at_ns, sample, source)
 
     def release(self, at_ns: int, sample: Estimate) -> list[TurnFact]:
-        return self._run(TurnInput.RELEASE, at_ns, sample)
+        opened = self._open
+        held = sample.est - opened.press.est if opened is not None else 0
+        short = held < self.settings.shortest
+        return self._run(TurnInput.SHORT_RELEASE if short else TurnInput.RELEASE, at_ns, sample)
 
     def control_lost(self, at_ns: int) -> list[TurnFact]:
         return self._run(TurnInput.CONTROL_LOST, at_ns)
@@ -189,7 +199,12 @@ class Turn:
         assert opened is not None
         if action == "release":
             assert sample is not None
-            self._release(opened, at_ns, sample, facts)
+            opened.release_ns = at_ns
+            opened.end = sample.est + self.settings.post_roll
+            facts.append(AudioEnds(opened.turn, opened.end))
+        elif action == "drop":
+            facts.append(Abandoned(opened.turn, "too_short"))
+            self._end(opened.start)
         elif action == "commit":
             held = (opened.release_ns - opened.press_ns) // 1_000_000
             commit = CommitBy(opened.source, {"held_ms": held, **opened.evidence})
@@ -216,16 +231,6 @@ class Turn:
         start = max(sample.est - self.settings.pre_roll, self._next_free, 0)
         self._open = _Open(self.number, source, sample, at_ns, start)
         facts.append(Started(self.number, source, at_ns, start, max(sample.est - start, 0), sample))
-
-    def _release(self, opened: _Open, at_ns: int, sample: Estimate, facts: list[TurnFact]) -> None:
-        if sample.est - opened.press.est < self.settings.shortest:
-            self.state = TurnState.IDLE
-            facts.append(Abandoned(opened.turn, "too_short"))
-            self._end(opened.start)
-            return
-        opened.release_ns = at_ns
-        opened.end = sample.est + self.settings.post_roll
-        facts.append(AudioEnds(opened.turn, opened.end))
 
     def _end(self, next_free: int) -> None:
         self._next_free = max(self._next_free, next_free)

@@ -33,6 +33,7 @@ MAX_ANSWER = 64 * 1024
 """Bytes of an answer that are read at most."""
 MAX_REDIRECTS = 3
 _FINGERPRINT = re.compile(r"a=fingerprint:(\S+)\s+(\S+)", re.IGNORECASE)
+_ICE_URL = re.compile(r"(stun|turn|turns):[^/?@\s]+(\?transport=(udp|tcp))?")
 _HEX_PAIRS = re.compile(r"([0-9A-F]{2}:){31}[0-9A-F]{2}")
 
 
@@ -43,6 +44,13 @@ class IceServer:
     url: str
     username: str | None = None
     password: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if not _ICE_URL.fullmatch(self.url):
+            raise UsageError(
+                f"the ICE server {self.url!r} has not the form stun:host:port, turn:host:port or "
+                "turns:host:port, with ?transport=udp or tcp"
+            )
 
 
 @dataclass(frozen=True, slots=True)

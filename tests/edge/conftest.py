@@ -24,7 +24,7 @@ async def edge() -> AsyncIterator[Edge]:
     edge = Edge()
     app = web.Application()
     app.add_routes([web.post("/whip", edge.post), web.delete("/whip/{index}", edge.delete)])
-    runner = web.AppRunner(app, access_log=None)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()

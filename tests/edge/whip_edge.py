@@ -154,6 +154,7 @@ class Edge:
 
     async def delete(self, request: web.Request) -> web.Response:
         self.requests.append((request.method, request.path, request.headers.get("Authorization")))
+        await asyncio.sleep(self.delay)
         session = self.sessions[int(request.match_info["index"])]
         session.deleted = True
         return web.Response()

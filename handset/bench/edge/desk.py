@@ -1,9 +1,9 @@
 """Everything the edge does for one handset: the pure parts, joined to its connections.
 
 The desk decodes what comes in, gives it to the owner, the assembly or the pacer, and
-carries out effects. It has no task and reads no clock: ``receive`` and ``tick`` are called
-with the time. Whatever can't be used is counted, answered with ``error``, and costs
-nothing else.
+carries out effects. It has no task, and is told the time (the clock it is given stamps the
+answers to ``clock.ping`` as they leave). Whatever can't be used is counted, answered with
+``error``, and costs nothing else.
 """
 
 from __future__ import annotations
@@ -50,7 +50,13 @@ class Line(Protocol):
 class Desk:
     """``new_id(kind)`` gives ids that were never given before."""
 
-    def __init__(self, handset_id: str, script: Script, new_id: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        handset_id: str,
+        script: Script,
+        new_id: Callable[[str], str],
+        clock: Callable[[], int],
+    ) -> None:
         self.handset_id = handset_id
         self.script = script
         self.counters: Counter[str] = Counter()
@@ -60,6 +66,7 @@ class Desk:
         self.paced: dict[str, PacedItem] = {}
         self.items: dict[str, Item] = {}
         self._new_id = new_id
+        self._clock = clock
         self._lines: dict[int, Line] = {}
         self._audio: int | None = None
         self._generations: dict[str, Generation] = {}
@@ -80,9 +87,7 @@ class Desk:
             self._audio = None
             self.pacer.detach()
 
-    def text(
-        self, number: int, decoded: Decoded[m.FromHandset | Unknown], now_ns: int
-    ) -> None:
+    def text(self, number: int, decoded: Decoded[m.FromHandset | Unknown], now_ns: int) -> None:
         """One message of ``ctl`` or ``tick``."""
         if decoded.unknown_fields:
             self.counters["unknown_fields"] += len(decoded.unknown_fields)
@@ -208,7 +213,7 @@ class Desk:
         for effect in effects:
             match effect:
                 case Send():
-                    self._send(effect, now_ns)
+                    self._send(effect)
                 case Attach(connection, _, have):
                     self._audio = connection
                     self.assembly.open(connection)
@@ -228,12 +233,12 @@ class Desk:
                 case MapCapture(connection, message):
                     self.assembly.map(connection, message)
 
-    def _send(self, effect: Send, now_ns: int) -> None:
+    def _send(self, effect: Send) -> None:
         number = max(self._lines, default=-1) if effect.connection is None else effect.connection
         line, message = self._lines.get(number), effect.message
         channel = "ctl"
         if isinstance(message, m.ClockPong):
-            message, channel = replace(message, edge_sent_ns=max(now_ns, _now(now_ns))), "tick"
+            message, channel = replace(message, edge_sent_ns=self._clock()), "tick"
         if line is None or not line.send(channel, encode(message)):
             self.counters["unsent"] += 1
 
@@ -259,7 +264,8 @@ class Desk:
             return
         left = self.pacer.end(response_id)
         for item in session.history.of_response(response_id):
-            if item.item_id in left:
+            if item.item_id not in left:
+                if item.item_id not in session.receipts:
+                    session.history.presume_unplayed(item.item_id)
+            elif left[item.item_id] < self.items[item.item_id].clip.samples:
                 session.history.shorten(item.item_id, left[item.item_id])
-            elif item.item_id not in session.receipts:
-                session.history.presume_unplayed(item.item_id)

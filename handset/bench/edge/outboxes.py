@@ -85,7 +85,7 @@ class Outboxes:
                 f"seq {event.seq}, event_id {event.event_id!r}"
             )
         box = self._boxes.setdefault(event.outbox_id, _Outbox())
-        if box.settled is None and not isinstance(event, OVERTAKES):
+        if box.settled is None and (event.seq == 1 or not isinstance(event, OVERTAKES)):
             box.settled = min((event.seq, *box.above)) - 1
         if box.settled is None:
             return [self._above(box, event)]
@@ -111,6 +111,9 @@ class Outboxes:
         """The handset has sent all it has: nothing waits for a hole any more (rule 7)."""
         done: list[Settled] = []
         for box in self._boxes.values():
+            if box.settled is None and box.above:
+                box.settled = min(box.above) - 1
+                done += self._drain(box)
             while box.held:
                 box.settled = min((*box.held, *box.above)) - 1
                 done += self._drain(box)

@@ -82,9 +82,7 @@ class Owner:
 
     captures: Captures
     new_id: Callable[[str], str]
-    protocol: m.Versions = field(
-        default_factory=lambda: m.Versions(m.PROTOCOL_MIN, m.PROTOCOL_MAX)
-    )
+    protocol: m.Versions = field(default_factory=lambda: m.Versions(m.PROTOCOL_MIN, m.PROTOCOL_MAX))
     session: Session | None = None
     sessions: dict[str, Session] = field(default_factory=dict)
     arrivals: list[Arrival] = field(default_factory=list)
@@ -126,6 +124,10 @@ class Owner:
                 if turn.state is Turn.WAITING and turn.capture is not None:
                     self._admit(session, turn.number)
         return self._out()
+
+    def acks(self) -> list[m.EventAck]:
+        """What is settled of each outbox."""
+        return self._outboxes.acks()
 
     def gone(self, connection: int) -> None:
         """The connection is closed."""

@@ -70,6 +70,8 @@ class Pacer:
     credit_ms: int = CREDIT_MS
     bundles: int = 0
     sent_packets: int = 0
+    buffered_max: int = 0
+    """Most bytes on the channel after a message of ours."""
     _items: dict[str, PacedItem] = field(default_factory=dict)
     _handles: int = 0
     _attached: bool = False
@@ -147,15 +149,14 @@ class Pacer:
         """Messages to send now, given what the channel has buffered, in bytes."""
         if self._pumped_ns is not None:
             passed_ms = (now_ns - self._pumped_ns) / 1e6
-            self._budget_ms = min(
-                BUNDLE_MAX * PACKET_MS, self._budget_ms + passed_ms * self.speed
-            )
+            self._budget_ms = min(BUNDLE_MAX * PACKET_MS, self._budget_ms + passed_ms * self.speed)
         self._pumped_ns = now_ns
         out: list[bytes] = []
         while self._attached and (message := self._message(buffered)) is not None:
             data, packets = message
             out.append(data)
             buffered += len(data)
+            self.buffered_max = max(self.buffered_max, buffered)
             if packets:
                 self.bundles += 1
                 self.sent_packets += packets

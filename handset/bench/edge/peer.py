@@ -28,6 +28,8 @@ from .rtc import tap, use_certificate
 INBOX_MAX = 8192
 CHANNELS = ("ctl", "aud", "tick")
 CLOSE_SECONDS = 3.0
+CONNECT_SECONDS = 15.0
+"""A peer that is not connected by then gives its place away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +87,14 @@ class Peer:
         self._pc.on("datachannel", self._on_channel)
         self._pc.on("connectionstatechange", self._on_state)
         self._pump = asyncio.ensure_future(self._run())
+        self._deadline = asyncio.get_running_loop().call_later(CONNECT_SECONDS, self._overdue)
+        self._closing: asyncio.Task[None] | None = None
 
     async def answer(self, offer: str) -> str:
         """SDP of the answer, complete. Raises whatever aiortc makes of a bad offer."""
         await self._pc.setRemoteDescription(RTCSessionDescription(sdp=offer, type="offer"))
+        if self._pc.sctp is None:
+            raise ValueError("the offer has no data channels")
         for transceiver in self._pc.getTransceivers():
             transceiver.direction = "recvonly"
         await self._pc.setLocalDescription(await self._pc.createAnswer())
@@ -113,8 +119,14 @@ class Peer:
     def has(self, channel: str) -> bool:
         return channel in self._channels and self._channels[channel].readyState == "open"
 
+    @property
+    def gone(self) -> bool:
+        """The connection has ended; nothing more comes of it."""
+        return self._gone
+
     async def close(self) -> None:
         """End the connection; done within 3 s."""
+        self._deadline.cancel()
         self._end()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._pc.close(), CLOSE_SECONDS)
@@ -150,6 +162,10 @@ class Peer:
                 self._put(Binary(name, data, now_ns))
 
         channel.on("message", on_message)
+
+    def _overdue(self) -> None:
+        if self._pc.connectionState != "connected" and not self._gone:
+            self._closing = asyncio.ensure_future(self.close())
 
     def _on_state(self) -> None:
         if self._pc.connectionState in ("failed", "closed"):
