@@ -123,7 +123,9 @@ class _Walk:
 
     def item_of(self, want: int) -> int:
         """Which of the queued items a queue frame belongs to."""
-        return max(0, min(int(np.searchsorted(self.first, want, side="right")), len(self.queued)) - 1)
+        return max(
+            0, min(int(np.searchsorted(self.first, want, side="right")), len(self.queued)) - 1
+        )
 
     def run(self) -> None:
         while self.seen < len(self.values):
@@ -173,7 +175,8 @@ class _Walk:
                 if item.tag == tag and index < item.frames:
                     want, seen = int(self.first[k] + index), self.seen + int(offset)
                     while (
-                        seen > self.seen and want > 0
+                        seen > self.seen
+                        and want > 0
                         and want <= len(self.expected)
                         and self.values[seen - 1] == self.expected[want - 1]
                     ):

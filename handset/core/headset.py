@@ -69,6 +69,7 @@ class Headset:
         self._position = 0
         self._barrier: set[str] = set()
         self._turn_clear: int | None = None
+        self._turn_stopped: list[str] = []
         self._held_commit: tuple[tn.Committed, int] | None = None
         self._copies: list[tuple[int, str]] = []
         self._next_progress_ns = 0
@@ -81,7 +82,9 @@ class Headset:
 
     def handle(self, event: Event, now: int) -> list[Effect]:
         effects = self._handle(event, now)
-        effects += self.playback.pump(self.turn.has_floor)
+        # Until it is known whether the turn is committed: it decides what is stale.
+        undecided = self.turn.is_open or self._held_commit is not None
+        effects += self.playback.pump(undecided)
         if any(isinstance(effect, ev.Log) for effect in effects):
             self._log_used = True
         return effects
@@ -108,8 +111,10 @@ class Headset:
                 return []
             case ev.DeviceReady(timing, route, first_frame):
                 self.route, self.output_rate = route, timing.rate
-                self.playback.device_ready(timing, route, first_frame)
-                return [Observe("device.ready", now, {"route": route, "rate": timing.rate})]
+                return [
+                    *self.playback.device_ready(timing, route, first_frame),
+                    Observe("device.ready", now, {"route": route, "rate": timing.rate}),
+                ]
             case ev.DeviceLost(frames, reason):
                 facts: dict[str, object] = {"frames": frames, "reason": reason}
                 return [
@@ -163,21 +168,29 @@ class Headset:
     # ---- the turn -----------------------------------------------------------------------------
 
     def _press(self, press: ev.Press) -> list[Effect]:
-        if not self.session.session or press.sample is None or self._stopping:
-            why = "no session yet" if not self.session.session else "no microphone"
+        why = self._deaf() or ("no microphone" if press.sample is None else "")
+        if why or press.sample is None:
             return [Observe("press.denied", press.at_ns, {"why": why})]
-        effects: list[Effect] = []
-        if not self.turn.has_floor:
-            effects += self.playback.clear(msg.Cause("gesture", press.at_ns))
-        cleared = self.playback.generation if effects else None
+        if self.turn.has_floor:  # a bounce, or a control that is back
+            facts = self.turn.press(press.at_ns, press.source, press.sample)
+            return self._turn_facts(facts, press.at_ns)
+        stopped, before = self.playback.stoppable(), self.playback.generation
+        effects = self.playback.clear(msg.Cause("gesture", press.at_ns))
         facts = self.turn.press(press.at_ns, press.source, press.sample)
-        if any(isinstance(fact, tn.Committed) for fact in facts):
-            # A press in the post-roll: the turn before it is committed, with its own clear.
-            effects += self._turn_facts(facts[:-1], press.at_ns)
-            effects += self._release_commit(press.at_ns, patience=0)
-            facts = facts[-1:]
-        self._turn_clear = cleared
-        return effects + self._turn_facts(facts, press.at_ns)
+        # A press in the post-roll commits the turn before it, with the clear of that one.
+        # So does one that comes while that commit waits for its cursor.
+        effects += self._turn_facts(facts[:-1], press.at_ns)
+        effects += self._release_commit(press.at_ns, patience=0)
+        asked = self.playback.generation
+        self._turn_clear = asked if asked != before or stopped else None
+        self._turn_stopped = stopped
+        return effects + self._turn_facts(facts[-1:], press.at_ns)
+
+    def _deaf(self) -> str:
+        """Why no turn can begin."""
+        if self._stopping:
+            return "stopping"
+        return "" if self.session.session else "no session yet"
 
     def _release(self, release: ev.Release, now: int) -> list[Effect]:
         sample = release.sample
@@ -223,6 +236,7 @@ class Headset:
         abandoned = msg.TurnAbandoned(
             **self._context().envelope(f"turn/{fact.turn}/abandoned", now, "turn", turn=fact.turn),
             reason=fact.reason,
+            stopped=self._turn_stopped,
             live=list(self.playback.lane.responses),
         )
         return [
@@ -239,9 +253,7 @@ class Headset:
             return []
         fact, since = self._held_commit
         ledger = self.playback.ledger
-        known = self._turn_clear is None or (
-            ledger is not None and ledger.answered >= self._turn_clear
-        )
+        known = self._turn_clear is None or ledger.answered >= self._turn_clear
         if not known and now - since < patience:
             return []
         self._held_commit = None
@@ -298,10 +310,10 @@ class Headset:
         if not self.session.welcome(epoch, welcome.session, welcome.resume_token, now):
             return []
         self.playback.lane.new_epoch()
+        self.playback.linked(now)
         effects: list[Effect] = []
         if before and before != welcome.session:
-            effects += self.playback.clear(msg.Cause("session_end", now))
-            self.playback.lane.new_session()
+            effects += self.playback.end_session(before, now)
         pending = self.outbox.pending()
         self._barrier = {event.event_id for event in pending}
         effects += [Send(event) for event in pending]
@@ -315,6 +327,7 @@ class Headset:
     def _link_closed(self, event: ev.LinkClosed, now: int) -> list[Effect]:
         if not self.session.lost(event.epoch, now, event.permanent):
             return []
+        self.playback.unlinked()
         self._held_audio.clear()
         self._copies.clear()
         facts: dict[str, object] = {"epoch": event.epoch, "reason": event.reason}
@@ -350,6 +363,9 @@ class Headset:
         if isinstance(event.packet, CaptureData):
             self.counters["unexpected"] += 1
             return []
+        if self._stopping:
+            self.counters["while_stopping"] += 1
+            return []
         if self._barrier:
             # What a crash left behind is acknowledged before new audio counts.
             self._held_audio.append(event)
@@ -365,10 +381,14 @@ class Headset:
                 return self._welcome(event.epoch, event.message, now)
             case msg.Refused(code=code, reason=reason):
                 facts: dict[str, object] = {"code": code, "reason": reason}
+                forgotten = code == "forgotten"
+                if forgotten:  # the next greeting asks for a new session
+                    self.session.token = ""
+                closed = ev.LinkClosed(event.epoch, reason, permanent=not forgotten)
                 return [
                     Observe("session.refused", now, facts),
                     ev.CloseLink(event.epoch, f"refused: {reason}"),
-                    *self._link_closed(ev.LinkClosed(event.epoch, reason, permanent=True), now),
+                    *self._link_closed(closed, now),
                 ]
             case msg.GoAway(time_left_ms=left):
                 return [Observe("session.go_away", now, {"time_left_ms": left})]
@@ -428,6 +448,7 @@ class Headset:
     def _tick(self, now: int) -> list[Effect]:
         effects: list[Effect] = self._turn_facts(self.turn.captured(self._position, now), now)
         effects += self._release_commit(now)
+        effects += self.playback.tick(now)
         if reason := self.session.dead(now):
             epoch = self.session.epoch
             effects.append(ev.CloseLink(epoch, reason))
@@ -436,7 +457,8 @@ class Headset:
             effects.append(ev.OpenLink(self.session.epoch))
         if self.session.open:
             effects += self._beat(now)
-        if self._log_used and self.playback.idle and not self.turn.has_floor:
+        undecided = self.turn.is_open or self._held_commit is not None
+        if self._log_used and self.playback.idle and not undecided:
             self._log_used = False
             effects.append(ev.ResetLog())
         return effects + self._try_exit(now)

@@ -27,7 +27,7 @@ from handset.core.events import (
     Send,
 )
 from handset.core.item import Item
-from handset.core.lane import Hole, Lane
+from handset.core.lane import Hole, Lane, Response
 from handset.core.ledger import Cut, Ledger
 from handset.core.messages import AudioWanted, Cause, Durable, Output, PlayoutCleared
 from handset.core.packets import ItemAudio, ItemEnd, ItemStart
@@ -36,7 +36,10 @@ from handset.core.segments import DeviceTiming
 
 KEEP_CLEARED = 256
 END_DEADLINE_NS = 2_000_000_000
-"""How long after ``response.done`` an item's end is waited for."""
+"""How long an item's end, or another item, is waited for: after ``response.done``, after
+the last audio of it, and after the link came back, whichever is latest. ``response.done``
+is on another channel than the audio and may overtake it by far."""
+NO_DEVICE = DeviceTiming(rate=48_000, period=480, buffer=1_440, block=480)
 
 
 class Playback:
@@ -50,64 +53,97 @@ class Playback:
         first_clear: int = 0,
     ) -> None:
         self.lane = Lane()
-        self.ledger: Ledger | None = None
+        self.ledger = Ledger(NO_DEVICE, 0, first_clear)
+        """Without a device it holds what was announced, and nothing is handed."""
         self.generation = first_clear
         """Number of the newest clear: what a new queue's numbers must begin with."""
         self._context = context
         self._keep = keep
         self._current: str | None = None
         self._output = Output(1.0, False, "", False)
-        self._stopped: dict[int, list[str]] = {}
+        self._ready = False
+        self._linked_ns: int | None = None
+        self._stopped: dict[int, tuple[str, list[str]]] = {}
+        """By the clear's number: the session it was asked in, and responses."""
         self._said_queued: set[str] = set()
         self._losing: tuple[int, str] | None = None
         self._cleared: dict[str, PlayoutCleared] = {}
 
     # ---- the device -----------------------------------------------------------------------
 
-    def device_ready(self, timing: DeviceTiming, route: str, first_frame: int) -> None:
-        self.ledger = Ledger(timing, first_frame, self.generation)
+    def device_ready(self, timing: DeviceTiming, route: str, first_frame: int) -> list[Effect]:
+        """A queue whose frames and clears count on from ``first_frame`` and
+        :attr:`generation`. What was announced before waits for it."""
+        before, self.ledger = self.ledger, Ledger(timing, first_frame, self.generation)
         self._output = Output(1.0, False, route, False)
+        self._ready = True
+        waiting = self.ledger.inherit(before)
+        for item in waiting:
+            item.output = self._output
+        return [Log(_announce_record(item)) for item in waiting]
 
     def device_lost(self, frames: int, reason: str, now_ns: int) -> list[Effect]:
         """The stream is closed; the queue will be settled by the control side. What could
         not be queued any more stays with the edge: its response is dead."""
-        if self.ledger is None:
+        if not self._ready:
             return []
+        self._ready = False
         self._losing = (frames, reason)
-        return self._stop(Cause("device_lost", now_ns), self._live_responses())
+        return self._stop(Cause("device_lost", now_ns), self.stoppable())
 
     # ---- what the edge says -----------------------------------------------------------------
 
+    def linked(self, now_ns: int) -> None:
+        self._linked_ns = now_ns
+
+    def unlinked(self) -> None:
+        """Nothing can arrive, so nothing is overdue."""
+        self._linked_ns = None
+
+    def end_session(self, session: str, now_ns: int) -> list[Effect]:
+        """``session`` is over and another one has begun."""
+        effects = self.clear(Cause("session_end", now_ns), session)
+        self.lane.new_session()
+        self._cleared.clear()
+        self._current = None
+        return effects
+
     def arrive(self, packet: ItemStart | ItemAudio | ItemEnd, now_ns: int) -> list[Effect]:
+        if isinstance(packet, ItemStart) and self._is_taken(packet):
+            self.lane.refuse(packet)
+            return []
         taken = self.lane.arrive(packet)
         if isinstance(taken, Hole):
             return [Send(AudioWanted(item_id=taken.item_id, next_packet=taken.next_packet))]
-        if taken is None or not isinstance(packet, ItemStart):
+        if taken is None:
             return []
-        return self._announce(packet, now_ns)
+        taken.heard_ns = now_ns
+        return self._announce(packet, now_ns) if isinstance(packet, ItemStart) else []
+
+    def _is_taken(self, start: ItemStart) -> bool:
+        """There is an item of that name already, and this is not the same one going on."""
+        response = self.lane.responses.get(start.response_id)
+        if response is None or start.item_id in response.streams:
+            return False
+        closed = self.ledger.closed.get(start.item_id)
+        if closed is not None and closed.session != self._context().session:
+            del self.ledger.closed[start.item_id]
+            closed = None
+        return closed is not None or start.item_id in self.ledger.items
 
     def _announce(self, start: ItemStart, now_ns: int) -> list[Effect]:
-        if self.ledger is None:
-            return []
         item = self.ledger.announce(
             start.item_id, start.response_id, start.content_index, start.turn, start.rate
         )
+        item.session = self._context().session
         item.output = self._output
-        record: dict[str, object] = {
-            "k": "announce",
-            "item": start.item_id,
-            "response": start.response_id,
-            "content": start.content_index,
-            "turn": start.turn,
-            "rate": start.rate,
-        }
         facts: dict[str, object] = {"item": start.item_id, "response": start.response_id}
-        return [Log(record), Observe("item.announced", now_ns, facts)]
+        return [Log(_announce_record(item)), Observe("item.announced", now_ns, facts)]
 
     def pump(self, floor_taken: bool) -> list[Effect]:
         """Lets the audio go on that may be played now."""
         effects: list[Effect] = []
-        while self.ledger is not None and self._losing is None:
+        while self._ready:
             if self._current is not None and self._is_over(self._current):
                 self._current = None
             response = self.lane.playable(self._current, floor_taken)
@@ -115,7 +151,9 @@ class Playback:
                 break
             self._current = response.response_id
             for item_id, packet in self.lane.take(response):
-                if isinstance(packet, ItemStart):
+                if not self.ledger.open_for(item_id):
+                    self.lane.fenced["closed_item"] += 1
+                elif isinstance(packet, ItemStart):
                     effects.append(OpenDecoder(item_id, packet.rate, packet.pre_skip))
                 elif isinstance(packet, ItemAudio):
                     effects.append(Decode(item_id, packet.packets))
@@ -125,7 +163,6 @@ class Playback:
 
     def _is_over(self, response_id: str) -> bool:
         """Nothing of it is to be handed any more, as far as is known."""
-        assert self.ledger is not None
         response = self.lane.responses.get(response_id)
         if response is None:
             return True
@@ -133,12 +170,16 @@ class Playback:
             return response.done_ns is not None and not self._items_of(response_id)
         return all(item.complete or item.cut for item in self._items_of(response_id))
 
+    def _is_spent(self, response_id: str) -> bool:
+        """The edge is done with it and all that came of it was handed."""
+        response = self.lane.responses[response_id]
+        done = response.done_ns is not None and not response.waiting
+        return done and self._is_over(response_id)
+
     def _items_of(self, response_id: str) -> list[Item]:
-        assert self.ledger is not None
         return [item for item in self.ledger.items.values() if item.response_id == response_id]
 
     def queued(self, event: AudioQueued, now_ns: int) -> list[Effect]:
-        assert self.ledger is not None
         self.ledger.append(event.item_id, event.frames, event.samples)
         item = self.ledger.items[event.item_id]
         if event.frames == 0 or event.item_id in self._said_queued:
@@ -147,62 +188,88 @@ class Playback:
         return self._keep([receipts.queued(self._context(), item, now_ns)])
 
     def item_queued(self, event: ItemQueued) -> list[Effect]:
-        assert self.ledger is not None
         self.ledger.end(event.item_id, event.samples)
         return [Log({"k": "end", "item": event.item_id, "samples": event.samples})]
 
     def audio_fenced(self, event: AudioFenced) -> None:
-        assert self.ledger is not None
         self.ledger.fenced(event.item_id, event.samples)
         self.lane.fenced["stopped_while_queuing"] += 1
 
     # ---- clears ---------------------------------------------------------------------------------
 
-    def _live_responses(self) -> list[str]:
-        """Responses that a clear of the lane stops: received or announced, not over."""
-        assert self.ledger is not None
+    def stoppable(self) -> list[str]:
+        """Responses that a clear of the lane stops: with audio received or announced, and
+        not over. One that nothing is there of yet is not stopped by a press; a commit
+        makes it stale, an abandoned turn lets it play."""
         return [
             response_id
             for response_id, response in self.lane.responses.items()
-            if response.done_ns is None or not self._is_over(response_id) or response.waiting
+            if response.streams and not self._is_spent(response_id)
         ]
 
-    def clear(self, cause: Cause) -> list[Effect]:
+    def clear(self, cause: Cause, session: str = "") -> list[Effect]:
         """Stops everything on the lane. Nothing there: nothing happens."""
-        if self.ledger is None:
-            return []
-        responses = self._live_responses()
+        responses = self.stoppable()
+        for response_id in list(self.lane.responses):
+            if self.lane.responses[response_id].streams and response_id not in responses:
+                self.lane.forget(response_id)  # heard whole; what may still come is late
+        if not self._has_queue:
+            return [
+                effect
+                for response_id in responses
+                for effect in self._withdraw(response_id, cause, cause.at_ns, session)
+            ]
         if not responses and not self.ledger.live():
             return []
-        return self._stop(cause, responses)
+        return self._stop(cause, responses, session=session)
+
+    @property
+    def _has_queue(self) -> bool:
+        """There are callbacks to answer a clear, or the control side will settle it."""
+        return self._ready or self._losing is not None
 
     def clear_response(self, response_id: str, cause: Cause, now_ns: int) -> list[Effect]:
         """Remote clear of one response; it touches no other. One that is dead already is
         answered with what its clear had found."""
-        if self.ledger is None:
-            return []
         if response_id in self._cleared:
             again = receipts.repeated(self._context(), self._cleared[response_id], now_ns)
             return self._keep([again])
         if response_id not in self.lane.responses:
             return []
+        if self._is_spent(response_id):
+            self.lane.forget(response_id)
+            return []
         if self._current == response_id:
             return self._stop(cause, [response_id], only=response_id)
-        # It has no frames in the queue, and another one may: so no clear of the queue.
+        return self._withdraw(response_id, cause, now_ns)
+
+    def _withdraw(
+        self, response_id: str, cause: Cause, now_ns: int, session: str = ""
+    ) -> list[Effect]:
+        """It has no frames in the queue, and another one may: so no clear of the queue."""
         self.lane.kill(response_id)
         items = self.ledger.withdraw(response_id)
-        event = receipts.withdrawn(self._context(), response_id, items, cause, now_ns)
+        context = self._context().of(session)
+        event = receipts.withdrawn(context, response_id, items, cause, now_ns)
         self._remember([response_id], event)
-        return [*self._keep([event]), DropDecoders(tuple(item.item_id for item in items))]
+        finals = [receipts.final(context, item, now_ns, event.event_id) for item in items]
+        return [
+            *self._keep([event, *finals]),
+            DropDecoders(tuple(item.item_id for item in items)),
+            *self._closed(items, now_ns),
+        ]
 
     def _remember(self, responses: list[str], event: PlayoutCleared) -> None:
+        if event.session != self._context().session:
+            return
         for response_id in responses:
             self._cleared[response_id] = event
         while len(self._cleared) > KEEP_CLEARED:
             self._cleared.pop(next(iter(self._cleared)))
 
-    def _stop(self, cause: Cause, responses: list[str], only: str | None = None) -> list[Effect]:
-        assert self.ledger is not None
+    def _stop(
+        self, cause: Cause, responses: list[str], only: str | None = None, session: str = ""
+    ) -> list[Effect]:
         stopped = tuple(
             item.item_id for item in self.ledger.live() if only is None or item.response_id == only
         )
@@ -211,7 +278,8 @@ class Playback:
             self.lane.kill(response_id)
         if self._current in responses:
             self._current = None
-        self._stopped.setdefault(request, []).extend(responses)
+        asked_in = session or self._context().session
+        self._stopped.setdefault(request, (asked_in, []))[1].extend(responses)
         record: dict[str, object] = {
             "k": "clear",
             "request": request,
@@ -231,31 +299,49 @@ class Playback:
     # ---- what the queue says --------------------------------------------------------------------
 
     def seen(self, event: PlayoutSeen, now_ns: int) -> list[Effect]:
-        if self.ledger is None:
+        if not self._has_queue:
             return []
         cuts = self.ledger.update(event.snapshot, event.answers, event.segments)
         effects: list[Effect] = [Log(_answer_record(cut)) for cut in cuts]
         lost: list[Item] = []
+        sounding: list[Item] = []
         if self._losing is not None and self.ledger.answered == self.ledger.generation:
+            just_cut = {item.item_id for cut in cuts for item in cut.items}
+            sounding = [i for i in self.ledger.items.values() if i.item_id not in just_cut]
+            cut_before = {item.item_id for item in sounding if item.cut}
             lost = self.ledger.lose(*self._losing)
             self._losing = None
+            sounding = [item for item in sounding if item.lost]
         for cut in cuts:
-            effects += self._cut(cut, now_ns)
-        just_cut = {item.item_id for cut in cuts for item in cut.items}
-        effects += self._lost([item for item in lost if item.item_id not in just_cut], now_ns)
-        finals = lost + self.ledger.finished(now_ns) + self._overdue(now_ns)
+            effects += self._cut(cut, now_ns, sounding if cut is cuts[-1] else [])
+        if sounding:
+            effects += self._lost(sounding, cut_before, now_ns)
+        return effects + self._finish(lost, now_ns)
+
+    def tick(self, now_ns: int) -> list[Effect]:
+        """Time has passed. With a device the next look at its queue says more."""
+        return [] if self._has_queue else self._finish([], now_ns)
+
+    def _finish(self, lost: list[Item], now_ns: int) -> list[Effect]:
+        overdue = self._overdue(now_ns)
+        finals = lost + self.ledger.finished(now_ns) + overdue
+        effects: list[Effect] = []
         if finals:
             context = self._context()
             effects += self._keep([receipts.final(context, item, now_ns) for item in finals])
-            effects += [Log({"k": "final", "item": item.item_id}) for item in finals]
-            effects += [self._final(item, now_ns) for item in finals]
-        self._settle_responses()
+            effects += self._closed(finals, now_ns)
+        if overdue:
+            effects.append(DropDecoders(tuple(item.item_id for item in overdue)))
+        self._settle_responses(now_ns)
         return effects
 
-    def _cut(self, cut: Cut, now_ns: int) -> list[Effect]:
-        responses = [name for number in cut.requests for name in self._stopped.pop(number, [])]
+    def _cut(self, cut: Cut, now_ns: int, lost: list[Item]) -> list[Effect]:
+        stopped = [self._stopped.pop(n) for n in cut.requests if n in self._stopped]
+        responses = [name for _, names in stopped for name in names]
         context = self._context()
-        events = receipts.cleared(context, cut, responses, now_ns)
+        if stopped:
+            context = context.of(stopped[0][0])
+        events = receipts.cleared(context, cut, responses, now_ns, lost)
         self._remember(responses, events[0])
         answer = cut.answer
         facts: dict[str, object] = {
@@ -271,24 +357,23 @@ class Playback:
         }
         return [*self._keep([*events]), Observe("clear.answered", now_ns, facts)]
 
-    def _lost(self, items: list[Item], now_ns: int) -> list[Effect]:
-        """Items that were on their way to the ear when the device went away."""
-        context = self._context()
+    def _lost(self, items: list[Item], cut_before: set[str], now_ns: int) -> list[Effect]:
+        """Items that were on their way to the ear when the device went away. One that a
+        clear had cut before gets a lower truncate, instead of the one it got then."""
         events: list[Durable] = []
         for item in items:
-            if item.lost == 0 or not receipts.needs_truncate(item):
-                continue
-            again = item.stopped_by is not None
-            cleared = receipts.cleared_id(context, item.stopped_by or self.generation)
+            item.stopped_by = self.generation
+            context = self._context().of(item.session)
+            cleared = receipts.cleared_id(context, self.generation)
+            again = item.item_id in cut_before
             events.append(receipts.truncate(context, item, cleared, now_ns, again))
-        return self._keep(events) if events else []
+        return self._keep(events)
 
     def _overdue(self, now_ns: int) -> list[Item]:
         """Items whose end was promised by ``response.done`` and never came."""
-        assert self.ledger is not None
         closed = []
         for response in self.lane.responses.values():
-            if response.done_ns is None or now_ns - response.done_ns < END_DEADLINE_NS:
+            if not self._is_overdue(response, now_ns):
                 continue
             for item in self._items_of(response.response_id):
                 item_closed = self.ledger.give_up(item.item_id, now_ns, "no end")
@@ -296,29 +381,50 @@ class Playback:
                     closed.append(item_closed)
         return closed
 
-    def _final(self, item: Item, now_ns: int) -> Effect:
-        self._said_queued.discard(item.item_id)
-        return Observe("item.final", now_ns, {"cursor": item.cursor(), "reason": item.reason})
+    def _is_overdue(self, response: Response, now_ns: int) -> bool:
+        if response.done_ns is None or self._linked_ns is None:
+            return False
+        since = max(response.done_ns, response.heard_ns, self._linked_ns)
+        return now_ns - since >= END_DEADLINE_NS
 
-    def _settle_responses(self) -> None:
+    def _closed(self, items: list[Item], now_ns: int) -> list[Effect]:
+        effects: list[Effect] = [Log({"k": "final", "item": item.item_id}) for item in items]
+        for item in items:
+            self._said_queued.discard(item.item_id)
+            facts: dict[str, object] = {"cursor": item.cursor(), "reason": item.reason}
+            effects.append(Observe("item.final", now_ns, facts))
+        return effects
+
+    def _settle_responses(self, now_ns: int) -> None:
         for response_id, response in list(self.lane.responses.items()):
-            if response.done_ns is None or response.waiting or self._items_of(response_id):
+            if response.waiting or self._items_of(response_id):
                 continue
-            self.lane.forget(response_id)
+            if self._is_overdue(response, now_ns):
+                self.lane.forget(response_id)
 
     def progress(self) -> tuple[str | None, int]:
         """The item that sounds, and how many of its samples were handed."""
-        if self.ledger is not None:
-            for item in self.ledger.items.values():
-                if item.handed and not item.cut:
-                    return item.item_id, item.samples(item.handed)
+        for item in self.ledger.items.values():
+            if item.handed and not item.cut:
+                return item.item_id, item.samples(item.handed)
         return None, 0
 
     @property
     def idle(self) -> bool:
         """No item is alive: the journal holds nothing that is still needed."""
-        ledger = self.ledger
-        return ledger is None or (not ledger.items and ledger.answered == ledger.generation)
+        return not self.ledger.items and self.ledger.answered == self.ledger.generation
+
+
+def _announce_record(item: Item) -> dict[str, object]:
+    return {
+        "k": "announce",
+        "item": item.item_id,
+        "response": item.response_id,
+        "content": item.content_index,
+        "turn": item.turn,
+        "rate": item.rate,
+        "session": item.session,
+    }
 
 
 def _answer_record(cut: Cut) -> dict[str, object]:

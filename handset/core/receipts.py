@@ -162,9 +162,7 @@ def queued(context: Context, item: Item, at_ns: int) -> PlayoutReceipt:
     return _receipt(context, item, "queued", at_ns, "queued")
 
 
-def final(
-    context: Context, item: Item, at_ns: int, cleared: str | None = None
-) -> PlayoutReceipt:
+def final(context: Context, item: Item, at_ns: int, cleared: str | None = None) -> PlayoutReceipt:
     """``cleared``: what stopped it, when that was no clear of the queue."""
     states: dict[ItemState, ReceiptState] = {
         ItemState.PLAYED: "played",

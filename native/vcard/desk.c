@@ -14,6 +14,12 @@ static void show_state(struct desk *desk, enum kelter_direction direction)
     status_write(direction, desk->deck.sides[direction].pid, deck_state(&desk->deck, direction));
 }
 
+static void show_closed(enum kelter_direction direction)
+{
+    status_write(direction, 0, KELTER_CLOSED);
+    status_write_setup(direction, 0, 0, 0);
+}
+
 static int open_stream(struct desk *desk, struct desk_client *client, uint32_t direction,
                        struct kelter_reply *reply, int64_t now)
 {
@@ -65,6 +71,7 @@ static int configure(struct desk *desk, enum kelter_direction direction, const i
     side->period = (uint32_t)args[1];
     side->buffer = (uint32_t)args[2];
     deck_set_state(deck, direction, KELTER_SETUP);
+    status_write_setup(direction, side->rate, side->period, side->buffer);
     return 0;
 }
 
@@ -82,7 +89,7 @@ static void close_stream(struct desk *desk, struct desk_client *client, enum kel
     deck->sides[direction].pid = 0;
     deck->sides[direction].rate = 0;
     client->direction = KELTER_CARD;
-    status_write(direction, 0, KELTER_CLOSED);
+    show_closed(direction);
 }
 
 static int handle_stream(struct desk *desk, struct desk_client *client, const struct kelter_request *request,
@@ -141,7 +148,7 @@ static void unplug(struct desk *desk, int64_t now)
     for (int direction = 0; direction < 2; direction++) {
         deck->sides[direction] = (struct deck_side){0};
         deck_set_state(deck, (enum kelter_direction)direction, KELTER_CLOSED);
-        status_write((enum kelter_direction)direction, 0, KELTER_CLOSED);
+        show_closed((enum kelter_direction)direction);
     }
     /* Release: whoever sees the new generation sees its stream closed. */
     atomic_fetch_add_explicit(&deck->card->generation, 1, memory_order_release);
@@ -300,6 +307,6 @@ void desk_lost(struct desk *desk, struct desk_client *client, int64_t now)
 void desk_init(struct desk *desk, struct kelter_card *card, int32_t *tape, int64_t scale)
 {
     deck_init(&desk->deck, card, tape, scale);
-    status_write(KELTER_PLAYBACK, 0, KELTER_CLOSED);
-    status_write(KELTER_CAPTURE, 0, KELTER_CLOSED);
+    show_closed(KELTER_PLAYBACK);
+    show_closed(KELTER_CAPTURE);
 }

@@ -7,6 +7,7 @@ It is no product. People who write real edges can read it, in this order:
 ``outboxes``     durable events: each takes effect once
 ``lives``        the lives of turns and responses, as tables
 ``events``       what each durable event does to a session
+``greeting``     the first exchange: who gets a session, and which
 ``owner``        what an edge does with each message (pure)
 ``capture``      the person's audio: RTP and backfill, to the sample
 ``provider``     a scripted stand-in for a model service

@@ -19,6 +19,7 @@ from bisect import bisect_left, insort
 from collections import Counter, deque
 from dataclasses import dataclass, field
 
+import av
 import numpy as np
 from numpy.typing import NDArray
 
@@ -119,7 +120,10 @@ class Assembly:
         needed = self._needed(span)
         if any(position not in self._packets for position in needed):
             return None
-        decoded = decode(tuple(self._packets[position] for position in needed))
+        try:
+            decoded = decode(tuple(self._packets[position] for position in needed))
+        except av.FFmpegError as error:
+            raise ValueError(f"packets that are no Opus: {error}") from None
         first = span.start - needed[0] + self.lookahead
         return decoded[first : first + span.end - span.start]
 

@@ -40,9 +40,10 @@ from .effects import (
     StopItems,
 )
 from .events import apply
+from .greeting import Greeted, refusal, welcome
 from .lives import RESPONSE, Act, Response, ResponseEvent, Turn
 from .outboxes import Outboxes, Outcome, Refusal, Settled
-from .session import ResponseRecord, Session
+from .session import Arrival, ResponseRecord, Session
 
 ASK_AFTER_NS = 120_000_000
 """Packets that were sent before the commit are late by less than this, mostly."""
@@ -53,27 +54,6 @@ class Captures(Protocol):
     """Where the packets of the microphone are."""
 
     def missing(self, span: m.Span) -> list[m.Span]: ...
-
-
-@dataclass(slots=True)
-class _Link:
-    """One connection. ``backlog``: how many durable events come before audio."""
-
-    epoch: int | None = None
-    backlog: int = 0
-    come: set[tuple[str, int]] = field(default_factory=set)
-    attached: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """One durable event as it came, for the report. ``at_ns``: the edge's clock."""
-
-    at_ns: int
-    connection: int
-    event: m.Durable
-    outcome: str
-    refusal: Refusal | None
 
 
 @dataclass(slots=True)
@@ -89,10 +69,9 @@ class Owner:
     counters: Counter[str] = field(default_factory=Counter)
     progress: dict[str, int] = field(default_factory=dict)
     """Samples handed of each item, as last told: a bound for when the handset vanishes."""
-    _links: dict[int, _Link] = field(default_factory=dict)
+    _links: dict[int, Greeted] = field(default_factory=dict)
     _effects: list[Effect] = field(default_factory=list)
     _outboxes: Outboxes = field(init=False)
-    _orphan: bool = False
     _now_ns: int = 0
 
     def __post_init__(self) -> None:
@@ -103,7 +82,7 @@ class Owner:
     def handle(self, connection: int, message: m.FromHandset, now_ns: int) -> list[Effect]:
         """One message. ``Malformed`` when it contradicts the protocol: nothing was changed."""
         self._now_ns = now_ns
-        link = self._links.setdefault(connection, _Link())
+        link = self._links.setdefault(connection, Greeted())
         if isinstance(message, m.Hello):
             self._hello(connection, link, message)
         elif isinstance(message, m.Fault):
@@ -174,12 +153,13 @@ class Owner:
 
     # ---- hello -------------------------------------------------------------------------
 
-    def _hello(self, connection: int, link: _Link, hello: m.Hello) -> None:
-        refused = self._refuse(link, hello)
+    def _hello(self, connection: int, link: Greeted, hello: m.Hello) -> None:
+        if link.epoch is not None:
+            raise Malformed("session.hello a second time on one connection")
+        refused = refusal(hello, self.protocol, self.sessions)
         if refused is not None:
             self._effects.append(Send(refused, connection))
             return
-        resumed = hello.resume is not None
         if hello.resume is not None:
             session = self.sessions[hello.resume.session]
         else:
@@ -192,42 +172,11 @@ class Owner:
         session.hellos.append(hello)
         self.session = session
         link.epoch, link.backlog = hello.epoch, max(0, hello.unacknowledged)
-        spoken = min(hello.protocol.max, self.protocol.max)
-        welcome = m.Welcome(
-            session=session.session_id,
-            epoch=hello.epoch,
-            protocol=spoken,
-            resume_token=session.token,
-            resumed=resumed,
-        )
-        self._effects.append(Send(welcome, connection))
+        self._effects.append(Send(welcome(hello, self.protocol, session), connection))
         self._attach(connection, link)
 
-    def _refuse(self, link: _Link, hello: m.Hello) -> m.Refused | None:
-        mine, theirs = self.protocol, hello.protocol
-        if link.epoch is not None:
-            raise Malformed("session.hello a second time on one connection")
-        if theirs.max < mine.min or theirs.min > mine.max or theirs.min > theirs.max:
-            return m.Refused(
-                code="protocol",
-                reason=f"the handset speaks versions {theirs.min} to {theirs.max}, "
-                f"this edge {mine.min} to {mine.max}",
-                protocol=mine,
-            )
-        if hello.resume is None:
-            return None
-        session = self.sessions.get(hello.resume.session)
-        if session is None or session.token != hello.resume.token or session.ended is not None:
-            return m.Refused(
-                code="forgotten",
-                reason=f"session {hello.resume.session} can't be resumed; start a new one",
-            )
-        if hello.epoch <= session.epoch:
-            raise Malformed(f"epoch {hello.epoch} after epoch {session.epoch}")
-        return None
-
-    def _attach(self, connection: int, link: _Link) -> None:
-        if link.attached or len(link.come) < link.backlog or self.session is None:
+    def _attach(self, connection: int, link: Greeted) -> None:
+        if link.attached or not link.settled or self.session is None:
             return
         link.attached = True
         resume = self.session.hellos[-1].resume
@@ -236,11 +185,11 @@ class Owner:
 
     # ---- durable events ----------------------------------------------------------------
 
-    def _durable(self, connection: int, link: _Link, event: m.Durable) -> None:
+    def _durable(self, connection: int, link: Greeted, event: m.Durable) -> None:
         taken = self._outboxes.take(event)
         if not link.attached and taken[0].outcome is not Outcome.DROPPED:
             link.come.add((event.outbox_id, event.seq))
-            if len(link.come) >= link.backlog:
+            if link.settled:
                 taken += self._outboxes.release()
         self._record(connection, taken)
         for outbox_id in dict.fromkeys(settled.event.outbox_id for settled in taken):
@@ -337,7 +286,7 @@ class Owner:
     # ---- the rest ----------------------------------------------------------------------
 
     def _other(
-        self, connection: int, link: _Link, session: Session, message: m.FromHandset
+        self, connection: int, link: Greeted, session: Session, message: m.FromHandset
     ) -> None:
         match message:
             case m.ResponseCancel(response_id=response_id):

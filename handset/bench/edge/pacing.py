@@ -97,6 +97,7 @@ class Pacer:
     def attach(self, have: dict[str, int]) -> None:
         """A new connection. ``have``: the next packet of items that the handset knows."""
         self._attached, self._handles, self._pumped_ns = True, 0, None
+        self._flight.clear()
         for item in self._items.values():
             item.handle, item.end_sent = None, False
             item.next = min(have.get(item.item_id, 0), len(item.packets))
@@ -166,24 +167,30 @@ class Pacer:
         return out
 
     def _message(self, buffered: int) -> tuple[bytes, int] | None:
+        """The next message, and how many packets are in it; null when it has to wait."""
         item = next((item for item in self._items.values() if not item.finished), None)
-        if item is None:
+        if item is None or (item.handle is None and not item.packets):
             return None
-        if item.handle is None:
-            if not item.packets or buffered + 512 > WINDOW:
-                return None
-            self._handles += 1
-            item.handle = self._handles
-            start = ItemStart(
-                item.handle, item.item_id, 0, item.response_id, item.turn, item.rate, item.pre_skip
-            )
-            return encode(start), 0
-        if item.next < len(item.packets):
+        if item.handle is not None and item.next < len(item.packets):
             return self._audio(item, item.handle, buffered)
-        if item.complete and buffered + 16 <= WINDOW:
-            item.end_sent = True
-            return encode(ItemEnd(item.handle, len(item.packets), item.total)), 0
-        return None
+        if item.handle is None:
+            handle = self._handles + 1
+            data = encode(
+                ItemStart(
+                    handle, item.item_id, 0, item.response_id, item.turn, item.rate, item.pre_skip
+                )
+            )
+        elif item.complete:
+            handle = item.handle
+            data = encode(ItemEnd(handle, len(item.packets), item.total))
+        else:
+            return None
+        if buffered + len(data) > WINDOW:
+            return None
+        item.end_sent = item.handle is not None
+        item.handle = handle
+        self._handles = max(self._handles, handle)
+        return data, 0
 
     def _audio(self, item: PacedItem, handle: int, buffered: int) -> tuple[bytes, int] | None:
         rest = len(item.packets) - item.next

@@ -14,8 +14,7 @@ import msgspec
 
 from .desk import Desk
 from .history import AssistantItem
-from .owner import Arrival
-from .session import Session, TurnRecord
+from .session import Arrival, Session, TurnRecord
 
 
 def report(desk: Desk) -> dict[str, Any]:

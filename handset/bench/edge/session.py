@@ -8,6 +8,7 @@ from handset.core.messages import Commit, Hello, ItemCursor, PlayoutReceipt, Spa
 
 from .history import History
 from .lives import TURN, Response, Turn, TurnEvent
+from .outboxes import Refusal
 
 
 @dataclass(slots=True)
@@ -37,6 +38,17 @@ class ResponseRecord:
     turn: int
     nth: int | None
     state: Response = Response.LIVE
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """One durable event as it came, for the report. ``at_ns``: the edge's clock."""
+
+    at_ns: int
+    connection: int
+    event: m.Durable
+    outcome: str
+    refusal: Refusal | None
 
 
 @dataclass(slots=True)

@@ -107,7 +107,7 @@ def test_rtp_waits_for_its_map_and_for_the_backlog() -> None:
 
 def test_what_is_no_packet_of_20_ms_is_counted_and_left_out() -> None:
     one = assembly(0)
-    for garbage in (b"", b"\x00", b"\x08" * 2000, b"\xff\x81"):
+    for garbage in (b"", b"\x00", b"\x08" * 2000, b"\xff\x82"):
         one.rtp(1, 7, ORIGIN, garbage)
     one.rtp(1, 8, ORIGIN, CLIP.packets[0])
     one.data(CaptureData(1, 1 << 63, (CLIP.packets[0],)))
@@ -116,10 +116,15 @@ def test_what_is_no_packet_of_20_ms_is_counted_and_left_out() -> None:
     assert one.counters == {"rtp_malformed": 5, "rtp_foreign_ssrc": 1, "backfill_malformed": 1}
 
 
-def test_packets_that_do_not_decode_are_an_error_of_their_turn_only() -> None:
+def test_a_packet_that_does_not_decode_is_an_error_of_its_turn_only() -> None:
     one = assembly(0)
-    one.data(CaptureData(1, 0, (b"\x0b\x83\x01\x02",) * 3))
-    assert one.counters["backfill_malformed"] == 3
+    no_opus = b"\x0b\x41"  # one frame of 20 ms, padded, without the length of the padding
+    one.data(CaptureData(1, 0, (*CLIP.packets[:5], no_opus, *CLIP.packets[6:])))
+    assert one.missing(Span(0, CLIP.samples)) == []
+    with pytest.raises(ValueError, match="no Opus"):
+        one.pcm(Span(0, CLIP.samples))
+    pcm = one.pcm(Span(0, 4 * PACKET_SAMPLES))
+    assert pcm is not None and np.array_equal(pcm, CLIP.pcm()[: 4 * PACKET_SAMPLES])
 
 
 def test_an_empty_turn_is_complete() -> None:

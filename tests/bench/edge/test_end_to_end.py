@@ -301,7 +301,7 @@ async def test_a_reply_resumes_on_a_new_connection_where_the_handset_says() -> N
             two.room(60_000)
             await two.until(lambda: sum(isinstance(a, packets.ItemEnd) for a in two.audio) == 2)
             starts = [a for a in two.audio if isinstance(a, packets.ItemStart)]
-            assert [s.item_id for s in starts][0] == item.item_id and len(starts) == 2
+            assert len(starts) == 2 and starts[0].item_id == item.item_id
             first = next(a for a in two.audio if isinstance(a, packets.ItemAudio))
             assert first.first_packet == have
             clip = speech.load("readings-five")

@@ -174,7 +174,7 @@ def generation(*names: str, think_ns: int = 0) -> Generation:
 def test_the_provider_is_faster_than_playout_and_whole() -> None:
     made = generation("yes-five", "readings-five", think_ns=150 * MS)
     assert made.advance(150 * MS) == []
-    chunks = [chunk for _ in range(100) for chunk in made.advance(10 * MS)]
+    chunks = [chunk for _ in range(150) for chunk in made.advance(10 * MS)]
     clips = [speech.load(name) for name in ("yes-five", "readings-five")]
     assert [c.item_id for c in chunks if c.ended] == ["yes-five", "readings-five"]
     for clip in clips:
@@ -182,7 +182,7 @@ def test_the_provider_is_faster_than_playout_and_whole() -> None:
         assert tuple(p for chunk in mine for p in chunk.packets) == clip.packets
         assert [c.samples for c in mine] == sorted(c.samples for c in mine)
         assert mine[-1].samples == clip.samples
-    assert sum(clip.seconds for clip in clips) / 8 < 1.0 and made.over
+    assert sum(clip.seconds for clip in clips) / 8 < 1.5 and made.over
 
 
 def test_a_stopped_provider_still_gives_what_was_on_its_way() -> None:

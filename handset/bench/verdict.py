@@ -1,0 +1,217 @@
+"""What the bench found: one row per item, and every identity checked.
+
+The truth about what sounded is the card's own tape. Each reply is decoded again, apart from
+the headset, and looked for on the tape sample by sample: all that was handed must be there,
+the fade at its known gains, and silence after it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from handset.audio.playout import Frames, fade_gain
+from handset.bench import speech
+from handset.bench.stage import Stage
+from handset.core.item import Item
+from handset.core.messages import Estimate, ItemCursor
+from handset.edge.opus import ItemDecoder
+
+
+@dataclass(slots=True)
+class ItemResult:
+    """Positions in samples of the item. ``tape``: frames of the item that are on the card's
+    tape, at the card's rate; None where there is no tape."""
+
+    item_id: str
+    clip: str
+    rate: int
+    length: int
+    generated: int
+    sent: int
+    received: int
+    handed: int
+    dropped: int
+    queued: int
+    lost_max: int
+    played: int
+    exact: bool
+    state: str
+    audio_end_ms: int
+    at_press: Estimate | None
+    words_played: str
+    words_total: int
+    handed_frames: int
+    tape: int | None = None
+    text: str = ""
+
+
+@dataclass(slots=True)
+class Verdict:
+    items: list[ItemResult] = field(default_factory=list)
+    history: list[dict[str, Any]] = field(default_factory=list)
+    turns: list[dict[str, Any]] = field(default_factory=list)
+    checks: list[tuple[str, bool]] = field(default_factory=list)
+
+    @property
+    def passed(self) -> bool:
+        return bool(self.checks) and all(ok for _, ok in self.checks)
+
+    def check(self, what: str, ok: bool) -> None:
+        self.checks.append((what, bool(ok)))
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "passed": self.passed,
+            "items": [asdict(item) for item in self.items],
+            "history": self.history,
+            "turns": self.turns,
+            "checks": [{"check": what, "ok": ok} for what, ok in self.checks],
+        }
+
+
+def _frames(clip: speech.Clip, device_rate: int) -> Frames:
+    decoder = ItemDecoder(clip.rate, clip.pre_skip, device_rate)
+    return np.concatenate((decoder.packets(list(clip.packets)), decoder.end(clip.samples)))
+
+
+def expected_on_tape(frames: Frames, handed: int, faded: int, fade: int) -> Frames:
+    """The item's frames as they must sound: the last ``faded`` of ``handed`` at the gains
+    of a fade over ``fade`` frames."""
+    sound = frames[:handed].astype(np.int64)
+    gains = np.array([fade_gain(i, fade) for i in range(faded)], np.int64)
+    if faded:
+        sound[handed - faded :] = (sound[handed - faded :] * 32768 * gains) >> 30
+    return sound.astype(np.int16)
+
+
+def find_on_tape(tape: Frames, sound: Frames) -> int | None:
+    """Where ``sound`` begins on the tape, None when it is nowhere whole."""
+    loud = np.flatnonzero(np.abs(sound) > 64)
+    if len(loud) == 0:
+        return 0 if len(sound) == 0 else None
+    probe = int(loud[0])
+    for at in np.flatnonzero(tape == sound[probe]):
+        first = int(at) - probe
+        if first >= 0 and np.array_equal(tape[first : first + len(sound)], sound):
+            return first
+    return None
+
+
+def judge(stage: Stage, tape: Frames | None) -> Verdict:
+    """Everything is over: what the headset said, what the edge holds, what sounded."""
+    verdict = Verdict()
+    session = stage.session
+    verdict.history = list(session.get("history", []))
+    verdict.turns = list(session.get("turns", []))
+    ledger = stage.app.headset.playback.ledger
+    finals = [record for record in stage.records if record.kind == "item.final"]
+    edge_items = {item["item_id"]: item for item in session.get("items", [])}
+    for record in finals:
+        cursor = record.facts["cursor"]
+        assert isinstance(cursor, ItemCursor) and ledger is not None
+        item = ledger.closed[cursor.item_id]
+        result = _item(cursor, item, edge_items.get(cursor.item_id, {}), verdict.history)
+        verdict.items.append(result)
+        _check_item(verdict, stage, result, item, edge_items.get(cursor.item_id, {}), tape)
+    announced = [r.facts["item"] for r in stage.records if r.kind == "item.announced"]
+    named = [result.item_id for result in verdict.items]
+    verdict.check(
+        "every item has exactly one final receipt", sorted(map(str, announced)) == sorted(named)
+    )
+    _check_turns(verdict, stage)
+    verdict.check("every durable event was acknowledged", len(stage.app.headset.outbox) == 0)
+    return verdict
+
+
+def _item(
+    cursor: ItemCursor, item: Item, edge: dict[str, Any], history: list[dict[str, Any]]
+) -> ItemResult:
+    clip = speech.load(edge["clip"]) if edge else None
+    entry = next((e for e in history if e.get("item_id") == cursor.item_id), None)
+    return ItemResult(
+        item_id=cursor.item_id,
+        clip=edge.get("clip", ""),
+        rate=cursor.rate,
+        length=clip.samples if clip else 0,
+        generated=edge.get("generated", 0),
+        sent=edge.get("sent", 0),
+        received=cursor.received,
+        handed=cursor.handed,
+        dropped=cursor.dropped,
+        queued=cursor.queued,
+        lost_max=cursor.lost_max,
+        played=cursor.played,
+        exact=cursor.exact,
+        state=cursor.state,
+        audio_end_ms=cursor.audio_end_ms,
+        at_press=cursor.at_request,
+        words_played=entry["text"] if entry else "",
+        words_total=len(clip.words) if clip else 0,
+        handed_frames=item.handed,
+        text=clip.text if clip else "",
+    )
+
+
+def _check_item(
+    verdict: Verdict,
+    stage: Stage,
+    result: ItemResult,
+    item: Item,
+    edge: dict[str, Any],
+    tape: Frames | None,
+) -> None:
+    name = result.clip or result.item_id
+    verdict.check(
+        f"{name}: received = handed + dropped + queued",
+        result.received == result.handed + result.dropped + result.queued and result.queued == 0,
+    )
+    verdict.check(f"{name}: the edge holds the cursor", edge.get("played") == result.played)
+    verdict.check(
+        f"{name}: generated >= sent >= received >= played",
+        result.generated >= result.sent >= result.received >= result.played,
+    )
+    if not result.clip:
+        return
+    clip = speech.load(result.clip)
+    heard = [word.word for word in clip.words if word.end <= result.played]
+    verdict.check(
+        f"{name}: history holds the words that ended by the cursor, and no other",
+        result.words_played == " ".join(heard),
+    )
+    if tape is None:
+        return
+    frames = _frames(clip, item.device_rate)
+    fade = round(stage.app.settings.card.fade_ms * item.device_rate / 1000)
+    sound = expected_on_tape(frames, item.handed, item.faded, fade)
+    at = find_on_tape(tape, sound)
+    result.tape = None if at is None else len(sound)
+    verdict.check(f"{name}: on the tape to the sample", at is not None)
+    if at is not None and result.state == "cleared":
+        after = tape[at + len(sound) : at + len(sound) + item.device_rate // 2]
+        verdict.check(f"{name}: nothing of it after the cut", not after.any())
+
+
+def _check_turns(verdict: Verdict, stage: Stage) -> None:
+    for turn in verdict.turns:
+        verdict.check(f"turn {turn['turn']}: arrived whole, by sample count", turn["complete"])
+    if stage.card is None:
+        return
+    from handset.fakes.virtual_card import Direction, EventKind
+
+    starts = stage.card.events(EventKind.START, direction=Direction.CAPTURE)
+    for spoken in stage.spoken:
+        found = [turn for turn in verdict.turns if turn["turn"] == spoken.turn]
+        verdict.check(f"turn {spoken.turn}: committed", bool(found and found[0]["capture"]))
+        if not found or not found[0]["capture"]:
+            continue
+        rate = stage.card.rate
+        first = (spoken.first - starts[0].frame) * 48_000 // rate
+        last = first + spoken.frames * 48_000 // rate
+        start, end = found[0]["capture"]
+        verdict.check(
+            f"turn {spoken.turn}: holds all of what was said, the part before the press too",
+            start <= first and last <= end,
+        )

@@ -1,0 +1,1 @@
+"""Fake hardware that models physics. It ships, so that anyone can test against it."""

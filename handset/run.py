@@ -1,0 +1,99 @@
+"""``handset run``: the headset against a configured edge, until SIGTERM."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import signal
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+from handset.app import Application, AppSettings
+from handset.controls.keyboard import Keyboard
+from handset.controls.lines import LineControl
+from handset.core.events import Observe
+from handset.settings import Settings, load
+
+log = logging.getLogger("handset")
+
+TOLD = {
+    "device.ready": "sound card {route} at {rate} Hz",
+    "device.lost": "sound card lost: {reason}",
+    "session.open": "connected: session {session}, connection {epoch}",
+    "session.refused": "the edge refuses: {reason}",
+    "link.lost": "connection {epoch} lost: {reason}",
+    "press.denied": "press without effect: {why}",
+    "turn.started": "turn {turn}: listening",
+    "turn.committed": "turn {turn}: committed by {source}",
+    "turn.abandoned": "turn {turn}: abandoned ({reason})",
+    "capture.received": "turn {turn}: received by the service ({samples} samples)",
+    "stopping": "stopping: {cause}",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("settings", type=Path, help="the settings file (TOML)")
+    parser.add_argument(
+        "--control",
+        choices=("keyboard", "lines", "none"),
+        default="keyboard" if sys.stdin.isatty() else "none",
+        help="the talk button: the space bar, lines 'press' and 'release' on standard input, "
+        "or none (default: keyboard on a terminal)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr)
+    for noisy in ("aioice", "aiortc", "aiohttp"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+    settings = load(args.settings)
+    settings.target()  # a missing credential is said before anything starts
+    return asyncio.run(_run(settings, args.control))
+
+
+def _tell(record: Observe) -> None:
+    text = TOLD.get(record.kind)
+    if text is not None:
+        log.info(text.format(**record.facts))
+
+
+async def _run(settings: Settings, control: str) -> int:
+    app = Application(
+        AppSettings(
+            settings.card,
+            settings.target,
+            settings.state,
+            settings.runtime,
+            settings.handset_id,
+            settings.label,
+            settings.turn,
+            settings.session,
+        ),
+        _tell,
+    )
+    if app.recovered:
+        log.warning("%d events of an earlier run are to be delivered", len(app.recovered))
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, app.stop, signal.Signals(number).name)
+    tasks: list[asyncio.Task[object]] = []
+    with ExitStack() as stack:
+        if control == "keyboard":
+            keyboard = stack.enter_context(Keyboard(app))
+            log.info("space: talk, and space again when done; q: quit")
+            tasks.append(asyncio.ensure_future(_stop_after(keyboard.done, app)))
+        elif control == "lines":
+            tasks.append(asyncio.ensure_future(LineControl(app).run()))
+        await app.run()
+    for task in tasks:
+        task.cancel()
+    kept = len(app.headset.outbox)
+    log.info("%d events kept for the next run" if kept else "all events delivered", *[kept][:kept])
+    return 0
+
+
+async def _stop_after(done: asyncio.Event, app: Application) -> None:
+    await done.wait()
+    app.stop("quit")
