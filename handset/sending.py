@@ -27,24 +27,29 @@ class TurnSender:
         """Packets sent a second time."""
 
     def send(self, turn: int, packets: list[tuple[int, bytes]]) -> None:
-        """Queues the packets, each with its capture sample, in bundles of neighbours."""
-        asked = {message.capture_sample for message in self._waiting if message.turn == turn}
+        """Queues the packets, each with its capture sample, in bundles of neighbours. What
+        waits already is not queued again."""
+        waiting = {
+            message.capture_sample + PACKET_SAMPLES * i
+            for message in self._waiting
+            if message.turn == turn
+            for i in range(len(message.packets))
+        }
         run: list[bytes] = []
         first = 0
         for sample, packet in packets:
+            if sample in waiting:
+                continue
             if run and (sample != first + PACKET_SAMPLES * len(run) or len(run) == BUNDLE):
-                self._queue(turn, first, run, asked)
+                self._waiting.append(CaptureData(turn, first, tuple(run)))
                 run = []
             if not run:
                 first = sample
             run.append(packet)
-        self._queue(turn, first, run, asked)
+        if run:
+            self._waiting.append(CaptureData(turn, first, tuple(run)))
         if self._waiting and (self._task is None or self._task.done()):
             self._task = asyncio.ensure_future(self._work())
-
-    def _queue(self, turn: int, first: int, run: list[bytes], asked: set[int]) -> None:
-        if run and first not in asked:
-            self._waiting.append(CaptureData(turn, first, tuple(run)))
 
     def forget(self, turn: int) -> None:
         self._waiting = deque(message for message in self._waiting if message.turn != turn)
@@ -54,8 +59,7 @@ class TurnSender:
             message = self._waiting[0]
             if self._send(encode(message)):
                 self.sent += len(message.packets)
-                if self._waiting and self._waiting[0] is message:
-                    self._waiting.popleft()
+                self._waiting.popleft()
             await asyncio.sleep(EVERY_S)
 
     def close(self) -> None:

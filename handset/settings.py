@@ -16,8 +16,8 @@ from handset.audio.card import CardSettings
 from handset.audio.devices import RATES
 from handset.core.session import SessionSettings
 from handset.core.turn import TurnSettings
-from handset.edge.whip import Target
-from handset.errors import HandsetError, UsageError
+from handset.edge.whip import Target, normal_fingerprint
+from handset.errors import UsageError
 from handset.system.identity import runtime_directory, state_directory
 
 CAPTURE_RATE = 48_000
@@ -103,11 +103,18 @@ class Settings:
     def _credential(self) -> str:
         if self.credential_file is not None:
             try:
-                return self.credential_file.read_text().strip()
+                held = self.credential_file.read_text("utf-8").strip()
             except OSError as error:
                 raise UsageError(
                     f"edge.credential_file {self.credential_file}: {error.strerror}"
                 ) from None
+            except ValueError:
+                raise UsageError(
+                    f"edge.credential_file {self.credential_file}: is no text"
+                ) from None
+            if not held:
+                raise UsageError(f"edge.credential_file {self.credential_file}: is empty")
+            return held
         value = os.environ.get(self.credential_env)
         if not value:
             raise UsageError(
@@ -119,11 +126,13 @@ class Settings:
 def load(path: Path) -> Settings:
     """Settings from a file. ``WrongSettings`` with everything that is wrong."""
     try:
-        text = path.read_text()
+        text = path.read_text("utf-8")
     except OSError as error:
         raise WrongSettings(
             f"{path}: {error.strerror}. The smallest file that works:\n\n{EXAMPLE}"
         ) from None
+    except UnicodeDecodeError as error:
+        raise WrongSettings(f"{path}: no text in UTF-8: {error}") from None
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -145,12 +154,25 @@ def parse(data: dict[str, Any], where: str = "settings") -> Settings:
         problems.append(
             f"audio.rate = {audio['rate']}: one of {', '.join(map(str, RATES))}, or leave it out"
         )
-    if not problems:
+    problems += _edge_problems(edge["url"], edge["fingerprint"])
+    if problems:
+        raise WrongSettings("\n".join(f"{where}: {problem}" for problem in sorted(problems)))
+    return _settings(values)
+
+
+def _edge_problems(url: str, fingerprint: str) -> list[str]:
+    """Without the address itself: a wrong one may hold a password."""
+    problems = []
+    for name, given, check in (
+        ("url", url, lambda: Target(url, "")),
+        ("fingerprint", fingerprint, lambda: normal_fingerprint(fingerprint)),
+    ):
         try:
-            return _settings(values)
-        except HandsetError as error:
-            problems.append(f"edge: {error}")
-    raise WrongSettings("\n".join(f"{where}: {problem}" for problem in sorted(problems)))
+            if given and given.strip():
+                check()
+        except UsageError as error:
+            problems.append(f"edge.{name}: {error}")
+    return problems
 
 
 def _near(name: str, known: dict[str, Any]) -> str:
@@ -194,7 +216,7 @@ def _settings(values: dict[str, dict[str, Any]]) -> Settings:
     handset, edge, audio = values["handset"], values["edge"], values["audio"]
     turn, files = values["turn"], values["files"]
     samples = CAPTURE_RATE // 1000
-    made = Settings(
+    return Settings(
         handset["id"],
         handset["label"],
         CardSettings(
@@ -221,5 +243,3 @@ def _settings(values: dict[str, dict[str, Any]]) -> Settings:
         Path(files["state"]) if files["state"] else state_directory(),
         Path(files["runtime"]) if files["runtime"] else runtime_directory(),
     )
-    Target(made.url, "x", made.fingerprint)  # refuses an address that can't be one
-    return made

@@ -32,16 +32,16 @@ LONGEST_GAP = 10 * RATE
 
 
 class Upsampler:
-    """The device's frames as 48 kHz samples, on one timeline without holes."""
+    """The device's frames as 48 kHz samples, on one timeline without holes. ``origin``:
+    where on it the device's frame 0 lies; another device goes on where the last one ended."""
 
-    def __init__(self, rate: int) -> None:
+    def __init__(self, rate: int, origin: int = 0) -> None:
         self.rate = rate
+        self.origin = origin
         self.filled = 0
         """Frames of silence that stand for gaps."""
         self._expected: int | None = None
-        self._resampler = (
-            None if rate == RATE else av.AudioResampler(format="s16", layout="mono", rate=RATE)
-        )
+        self._resampler: av.AudioResampler | None = None
         self._fed = 0
 
     def feed(self, position: int, frames: Frames) -> tuple[int | None, Frames]:
@@ -49,13 +49,19 @@ class Upsampler:
         first = None
         end = position + len(frames)
         if self._expected is None or position - self._expected > LONGEST_GAP:
-            first = position * RATE // self.rate
+            first = self.origin + position * RATE // self.rate
+            self._resampler, self._fed = self._new_resampler(), 0
         elif position > self._expected:
             gap = position - self._expected
             self.filled += gap
             frames = np.concatenate((np.zeros(gap, np.int16), frames))
         self._expected = end
         return first, self._resample(frames)
+
+    def _new_resampler(self) -> av.AudioResampler | None:
+        if self.rate == RATE:
+            return None
+        return av.AudioResampler(format="s16", layout="mono", rate=RATE)
 
     def _resample(self, frames: Frames) -> Frames:
         if self._resampler is None:

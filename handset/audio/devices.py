@@ -5,6 +5,7 @@ Never by number: numbers change with every boot and every plug.
 
 from __future__ import annotations
 
+import errno
 import grp
 import os
 import re
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 import sounddevice as sd
+from cffi import FFI
 
 from handset.errors import DeviceError
 
@@ -103,6 +105,10 @@ def find(wanted: str, direction: Direction, root: Path = ASOUND) -> Device:
         raise NoDevice(
             f"{direction} device {wanted!r} fits more than one: {names}. Write more of it."
         )
+    # PortAudio does not list a card that it could not open when it looked.
+    for card in _cards(wanted, root):
+        if held_by := holder(card, direction, root):
+            raise DeviceBusy(f"{direction} on {wanted!r}: {_in_use(held_by)}")
     raise NoDevice(
         f"no {direction} device {wanted!r}. {_choices(direction)} {_forbidden() or ''}".rstrip()
     )
@@ -122,19 +128,32 @@ def _forbidden(nodes: Path = SOUND_NODES) -> str | None:
     return None
 
 
+def _cards(wanted: str, root: Path) -> list[int]:
+    """Numbers of the cards that ALSA knows by that name or USB id, usable or not."""
+    listed = root / "cards"
+    text = listed.read_text() if listed.is_file() else ""
+    lines = re.findall(r"^ *(\d+) \[(.*)", text, re.MULTILINE)
+    named = [int(number) for number, line in lines if wanted.lower() in line.lower()]
+    usb = wanted.lower().removeprefix("usb:")
+    return named + [card for card, usb_id in _usb_ids(root).items() if usb_id == usb]
+
+
+def _card_of(device: Device, root: Path) -> int | None:
+    """ALSA's number. Another root than the kernel's describes one card, number 0."""
+    return 0 if device.card is None and root != ASOUND else device.card
+
+
 def proc_files(device: Device, name: str, root: Path = ASOUND) -> list[Path]:
-    """ALSA's files on the device's substreams; none for a device that is no card. Another
-    root than the kernel's describes one card, number 0."""
-    card, pcm = device.card, device.pcm
-    if card is None and root != ASOUND:
-        card, pcm = 0, 0
+    """ALSA's files on the device's substreams; none for a device that is no card."""
     letter = "p" if device.direction == "playback" else "c"
-    return sorted(root.glob(f"card{card}/pcm{pcm}{letter}/sub*/{name}"))
+    card = _card_of(device, root)
+    return sorted(root.glob(f"card{card}/pcm{device.pcm or 0}{letter}/sub*/{name}"))
 
 
-def holder(device: Device, root: Path = ASOUND) -> str | None:
-    """Who has the device open, as ``NAME (pid N)``, None when nobody is known to."""
-    for status in proc_files(device, "status", root):
+def holder(card: int | None, direction: Direction, root: Path = ASOUND) -> str | None:
+    """Who has a card open, as ``NAME (pid N)``, None when nobody is known to."""
+    letter = "p" if direction == "playback" else "c"
+    for status in sorted(root.glob(f"card{card}/pcm*{letter}/sub*/status")):
         owner = re.search(r"^owner_pid\s*:\s*(\d+)", status.read_text(), re.MULTILINE)
         if owner and int(owner[1]) != os.getpid():
             try:
@@ -148,8 +167,8 @@ def holder(device: Device, root: Path = ASOUND) -> str | None:
 def explain(error: Exception, device: Device, rate: int, root: Path = ASOUND) -> DeviceError:
     """The error to raise when PortAudio would not open the device."""
     what = f"{device.direction} on {device.name!r} at {rate} Hz"
-    if held_by := holder(device, root):
-        return DeviceBusy(f"{what}: in use by {held_by}. Stop it, or choose another card.")
+    if held_by := holder(_card_of(device, root), device.direction, root):
+        return DeviceBusy(f"{what}: {_in_use(held_by)}")
     text = str(error)
     if "sample rate" in text.lower():
         works = [r for r in RATES if r != rate and _takes(device, r)]
@@ -157,13 +176,37 @@ def explain(error: Exception, device: Device, rate: int, root: Path = ASOUND) ->
         return WrongRate(f"{what}: the card does not run at that rate. {offer}")
     if forbidden := _forbidden():
         return DeviceForbidden(f"{what}: {forbidden}")
-    if "permission" in text.lower() or "-13" in text:
+    cause = _alsa_error(device)
+    if cause in (errno.EACCES, errno.EPERM):
         return DeviceForbidden(
             f"{what}: permission denied. Add this user to group 'audio' and log in again."
         )
-    if "unavailable" in text.lower() or "busy" in text.lower():
-        return DeviceBusy(f"{what}: in use by another process. Stop it, or choose another card.")
+    if cause == errno.EBUSY or "unavailable" in text.lower():
+        return DeviceBusy(f"{what}: {_in_use('another process')}")
+    text = f"{os.strerror(cause)}, {text}" if cause else text
     return DeviceError(f"{what}: {text}. Unplug the card and plug it in again, or choose another.")
+
+
+def _in_use(held_by: str) -> str:
+    return f"in use by {held_by}. Stop it, or choose another card."
+
+
+def _alsa_error(device: Device) -> int:
+    """The errno with which ALSA opens the device now, 0 when it does: PortAudio makes one
+    error of all but EBUSY."""
+    own = FFI()
+    own.cdef(
+        "int snd_pcm_open(void **pcm, const char *name, int stream, int mode);"
+        "int snd_pcm_close(void *pcm);"
+    )
+    alsa = own.dlopen("libasound.so.2")
+    name = device.name if device.card is None else f"hw:{device.card},{device.pcm}"
+    pcm = own.new("void **")
+    stream, nonblock = int(device.direction == "capture"), 1
+    result = int(alsa.snd_pcm_open(pcm, name.encode(), stream, nonblock))
+    if result == 0:
+        alsa.snd_pcm_close(pcm[0])
+    return -result
 
 
 def _takes(device: Device, rate: int) -> bool:

@@ -1,1 +1,1 @@
-"""The bench: what somebody needs to try the handset, and to prove it, without a service behind it."""
+"""The bench: what it takes to try the handset, and to prove it, without a service behind it."""

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -265,4 +266,4 @@ def shifts(pairs: Sequence[tuple[int, int]]) -> list[int]:
     """Device frame and tape frame of the same sample, pair by pair: by how many frames
     their distance changed since the pair before. All 0 while the stream runs through."""
     distance = [tape - device for device, tape in pairs]
-    return [after - before for before, after in zip(distance, distance[1:], strict=False)]
+    return [after - before for before, after in pairwise(distance)]

@@ -8,24 +8,18 @@ The tape is the only truth here: no count of ours is compared with another of ou
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
-from handset.audio import devices
-from handset.audio.playout import STALE, Playout, PlayoutConfig, fade_gain
-from handset.audio.stream import Stream, StreamSettings
+from handset.audio.playout import STALE
 from handset.bench.analyse import Fault, Heard, Queued, Reading, read
+from handset.bench.rig import Rig, Urgent
 from handset.bench.signals import TAGS, coded
 from handset.core.item import Item
-from handset.core.ledger import Cut, Ledger
+from handset.core.ledger import Cut
 from handset.core.messages import Cause, Estimate
-from handset.fakes.virtual_card import CardControl, Direction, EventKind
 
 SHORTEST_S, LONGEST_S = 0.05, 6.0
 PLAY_S = (0.1, 0.4)
@@ -36,52 +30,7 @@ LAG_NS = 30_000_000
 """A clear is asked for up to this long before it is called."""
 SECOND = 1_000_000_000
 _PATIENCE_S = 10.0
-
-
-class Rig:
-    """A playout queue with its stream on ``card`` and its ledger. Close it."""
-
-    def __init__(self, card: CardControl, settings: StreamSettings, fade_ms: float = 5.0) -> None:
-        self.card = card
-        card.activate()
-        devices.rescan()
-        device = devices.find(card.device, "playback", card.asound_root)
-        self.queue = Playout(PlayoutConfig(settings.rate, settings.channels, fade_ms=fade_ms))
-        self.queue.lock_memory()
-        try:
-            self.stream = Stream.open(self.queue, device, settings, card.asound_root)
-        except BaseException:
-            self.queue.close()
-            raise
-        self.ledger = Ledger(self.stream.timing)
-        self.curve: NDArray[np.int32] = np.array(
-            [fade_gain(i, self.queue.fade) for i in range(self.queue.fade)], np.int32
-        )
-        self.underflows = 0
-
-    def look(self) -> list[Cut]:
-        """One look at the queue; the ledger checks every identity."""
-        seen = self.queue.look()
-        if seen is None:
-            return []
-        self.underflows = seen[0].underflows
-        return self.ledger.update(*seen)
-
-    def write(self, item: Item, tag: int, frames: int) -> int:
-        """Queues the item's next frames; fewer when there is no room."""
-        samples = coded(tag, item.frames, frames)
-        starts = self.ledger.starts_run(item.item_id)
-        taken = self.queue.write(self.ledger.generation, samples, starts)
-        self.ledger.append(item.item_id, taken, taken)
-        return taken
-
-    def restarts(self) -> int:
-        """Underruns of the playback stream that the card saw."""
-        return len(self.card.events(EventKind.XRUN, direction=Direction.PLAYBACK))
-
-    def close(self) -> None:
-        self.stream.close()
-        self.queue.close()
+_FOREVER = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +93,6 @@ class _Speech:
     tag: int
     frames: int
     ends: bool
-    chunks: list[int] = field(default_factory=list)
 
 
 class Trials:
@@ -208,7 +156,8 @@ class Trials:
         while (left := until - time.monotonic_ns()) > 0:
             time.sleep(min(left / SECOND, 0.02 / self.speed))
             rig.look()
-            ledger.finished(time.monotonic_ns())
+            if self.speed == 1:
+                ledger.finished(time.monotonic_ns())
             self._feed(speech, ahead)
 
         lag = self.random.choice((0, self.random.randrange(LAG_NS)))
@@ -235,7 +184,7 @@ class Trials:
         """When it was called and had returned, and how many times it was asked for."""
         rig = self.rig
         requests = 2 if self.random.random() < 0.1 else 1
-        with _Urgent():
+        with Urgent():
             call_ns = time.monotonic_ns()
             number = rig.queue.clear()
         returned_ns = time.monotonic_ns()
@@ -258,11 +207,14 @@ class Trials:
 
     def _await_silence(self) -> None:
         deadline = time.monotonic() + _PATIENCE_S
-        while self.rig.ledger.items:
-            self.rig.look()
-            self.rig.ledger.finished(time.monotonic_ns())
+        rig, timing = self.rig, self.rig.stream.timing
+        if self.speed != 1:  # the ledger's times are not the card's then; frames are
+            rig.card.wait_committed(rig.card.now_frame() + timing.buffer + timing.block)
+        while rig.ledger.items:
+            rig.look()
+            rig.ledger.finished(time.monotonic_ns() if self.speed == 1 else _FOREVER)
             if time.monotonic() > deadline:
-                raise TimeoutError(f"items stay open: {', '.join(self.rig.ledger.items)}")
+                raise TimeoutError(f"items stay open: {', '.join(rig.ledger.items)}")
             time.sleep(0.001)
 
     # ---- what is on the tape ---------------------------------------------------------------------
@@ -271,7 +223,7 @@ class Trials:
         card, timing = self.rig.card, self.rig.stream.timing
         end = card.now_frame()
         restarts = self.rig.restarts() - self._restarts
-        if restarts or self.speed != 1:  # then the time of the silence is not to be relied on
+        if restarts:  # then the time of the silence is not to be relied on
             end += timing.buffer + timing.block
         card.wait_committed(end)
         restarts = self.rig.restarts() - self._restarts
@@ -311,20 +263,3 @@ class Trials:
             return None
         frame = self._offset + cut.answer.device_frame + timing.block - timing.buffer
         return self.rig.card.time_ns(frame) if frame >= 0 else None
-
-
-class _Urgent:
-    """Makes this thread real-time for a few microseconds, where that is permitted: what is
-    measured is when the clear was called, not when the measuring thread was preempted."""
-
-    def __enter__(self) -> None:
-        try:
-            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
-        except PermissionError:
-            pass
-
-    def __exit__(self, *_: object) -> None:
-        try:
-            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
-        except PermissionError:
-            pass

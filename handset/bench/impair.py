@@ -5,7 +5,8 @@
 
 It acts after ICE, on what a peer connection sends and receives: DTLS, and in it SCTP, and
 SRTP. STUN is not touched, nor (unless ``setup`` is set) the DTLS handshake: what is
-measured is a connection under loss, not how long it took to make one.
+measured is a connection under loss, not how long it took to make one. (The association
+of SCTP is set up inside DTLS and is hit: a burst there can cost some seconds.)
 
 ``out`` is what this process sends, ``in`` what it receives. With both, one impaired
 process gives a path that is lossy in both directions; where both peers live in one

@@ -32,7 +32,7 @@ def _check(low: NDArray[np.int32], high: NDArray[np.int32]) -> NDArray[np.int32]
 
 def coded(tag: int, start: int, count: int) -> Samples:
     """Samples ``[start, start + count)`` of the item with that tag."""
-    if not (0 <= tag < TAGS and 0 <= start and start + count <= LONGEST):
+    if not (0 <= tag < TAGS and start >= 0 and start + count <= LONGEST):
         raise ValueError(
             f"tag {tag}, samples [{start}, {start + count}): tags are below {TAGS}, "
             f"samples below {LONGEST}"

@@ -106,8 +106,12 @@ def _with_bounds(result: ItemResult) -> str:
     return f"{p.est} ({p.lo}..{p.hi})"
 
 
+def _cell(samples: int, rate: int) -> str:
+    return f"{samples}\n{samples / rate:.2f} s"
+
+
 def item_table(verdict: Verdict) -> Table:
-    table = Table(title="Per item, in samples of the item", title_justify="left")
+    table = Table(title="Per item: samples of the item, and seconds", title_justify="left")
     table.add_column("item", no_wrap=True)
     names = ("generated", "sent", "received", "handed", "played")
     for name in names:
@@ -120,7 +124,7 @@ def item_table(verdict: Verdict) -> Table:
         words = len(result.words_played.split())
         table.add_row(
             result.clip or result.item_id,
-            *(str(getattr(result, name)) for name in names),
+            *(_cell(getattr(result, name), result.rate) for name in names),
             _with_bounds(result),
             str(result.audio_end_ms),
             f"{words} of {result.words_total}",

@@ -7,6 +7,8 @@ toggles: once to talk, once more when done. The commit says so (``toggle``).
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import sys
 import termios
 import time
@@ -15,8 +17,8 @@ from typing import TextIO
 
 from handset.ports import Talk
 
-SPACE = " "
-QUIT = ("q", "\x03", "\x04")
+SPACE = ord(" ")
+QUIT = b"q\x03\x04"
 
 
 class Keyboard:
@@ -27,7 +29,6 @@ class Keyboard:
         self.done = asyncio.Event()
         self.talking = False
         self._talk = talk
-        self._stream = stream
         self._fd = stream.fileno()
         self._saved: list[object] | None = None
 
@@ -39,16 +40,27 @@ class Keyboard:
 
     def __exit__(self, *_: object) -> None:
         asyncio.get_running_loop().remove_reader(self._fd)
-        termios.tcsetattr(self._fd, termios.TCSADRAIN, self._saved)  # type: ignore[arg-type]
+        with contextlib.suppress(termios.error):  # the terminal is gone
+            termios.tcsetattr(self._fd, termios.TCSADRAIN, self._saved)  # type: ignore[arg-type]
 
     def _read(self) -> None:
         at_ns = time.monotonic_ns()
-        key = self._stream.read(1)
+        try:
+            keys = os.read(self._fd, 1024)
+        except OSError:
+            keys = b""
+        if not keys:
+            asyncio.get_running_loop().remove_reader(self._fd)
+            self.done.set()
+        for key in keys:
+            self._key(key, at_ns)
+
+    def _key(self, key: int, at_ns: int) -> None:
         if key == SPACE:
             self.talking = not self.talking
             if self.talking:
                 self._talk.press(at_ns, "toggle")
             else:
                 self._talk.release(at_ns)
-        elif key in QUIT or not key:
+        elif key in QUIT:
             self.done.set()

@@ -28,20 +28,29 @@ class LineControl:
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(limit=4096)
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), self._stream)
+        too_long = False
         while True:
             try:
-                line = await reader.readline()
-            except ValueError:  # longer than the limit
-                self.unknown += 1
+                line = await reader.readuntil(b"\n")
+            except asyncio.LimitOverrunError as error:
+                await reader.readexactly(error.consumed)
+                too_long = True
                 continue
+            except asyncio.IncompleteReadError as error:
+                line = error.partial
             at_ns = time.monotonic_ns()
-            if not line:
+            if line or too_long:
+                self._one(line, at_ns, too_long or len(line) > LONGEST)
+                too_long = False
+            if not line.endswith(b"\n"):
                 self._talk.control_lost(at_ns)
                 return
-            self._one(line[:LONGEST].decode(errors="replace").strip(), at_ns)
 
-    def _one(self, word: str, at_ns: int) -> None:
-        if word == "press":
+    def _one(self, line: bytes, at_ns: int, too_long: bool) -> None:
+        word = line.decode(errors="replace").strip()
+        if too_long:
+            self.unknown += 1
+        elif word == "press":
             self._talk.press(at_ns)
         elif word == "release":
             self._talk.release(at_ns)

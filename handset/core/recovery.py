@@ -17,9 +17,10 @@ from typing import Any
 
 from handset.core import receipts
 from handset.core.facts import Anchor, Answer, Snapshot
-from handset.core.item import Item
-from handset.core.ledger import Cut, Ledger
+from handset.core.item import Item, ItemState
+from handset.core.ledger import Cut, Ledger, LedgerFault
 from handset.core.messages import Cause, Durable, PlayoutCleared, TurnAbandoned
+from handset.core.playback import NO_DEVICE
 from handset.core.receipts import Context
 from handset.core.segments import DeviceTiming
 
@@ -41,17 +42,24 @@ class Recovered:
 
 
 @dataclass(slots=True)
+class _Asked:
+    """One clear, by its number: in which session, why, and the responses that it stopped."""
+
+    session: str
+    causes: list[Cause] = field(default_factory=list)
+    responses: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class _Replay:
-    ledger: Ledger | None = None
-    timing: DeviceTiming | None = None
+    ledger: Ledger = field(default_factory=lambda: Ledger(NO_DEVICE))
+    has_queue: bool = False
     session: str = ""
     turn: int = 0
     open_turn: int | None = None
     clear: int = 0
-    responses: dict[int, list[str]] = field(default_factory=dict)
+    asked: dict[int, _Asked] = field(default_factory=dict)
     cuts: list[Cut] = field(default_factory=list)
-    answers: list[Answer] = field(default_factory=list)
-    finals: list[str] = field(default_factory=list)
 
 
 def recover(
@@ -68,12 +76,9 @@ def recover(
         _apply(replay, record)
     found = Recovered(session=replay.session, turn=replay.turn, clear=replay.clear)
     context = Context(replay.session, None, boot_id)
-    if replay.ledger is not None:
-        _settle(replay, snapshot, list(answers))
-        for item_id in replay.finals:
-            replay.ledger.forget(item_id)
-        found.items = list(replay.ledger.items.values())
-        found.events += _playout(replay, replay.ledger, snapshot, context, now_ns)
+    fading = _settle(replay, snapshot, answers) if replay.has_queue else 0
+    found.items = list(replay.ledger.items.values())
+    found.events += _playout(replay, fading, context, now_ns)
     if replay.open_turn is not None:
         envelope = context.envelope(
             f"turn/{replay.open_turn}/abandoned", now_ns, "turn", turn=replay.open_turn
@@ -107,17 +112,7 @@ def append_record(item_id: str, frames: int, samples: int) -> Record:
 def _apply(replay: _Replay, record: Record) -> None:
     kind = record["k"]
     if kind == "device":
-        replay.timing = DeviceTiming(
-            record["rate"], record["period"], record["buffer"], record["block"]
-        )
-        replay.ledger = Ledger(
-            replay.timing,
-            record["written"] - record["handed"] - record["dropped"],
-            record["clear"],
-            handed=record["handed"],
-            dropped=record["dropped"],
-        )
-        replay.clear = max(replay.clear, record["clear"])
+        _new_device(replay, record)
     elif kind == "session":
         replay.session = record["session"]
     elif kind == "turn":
@@ -125,15 +120,44 @@ def _apply(replay: _Replay, record: Record) -> None:
         replay.open_turn = record["turn"]
     elif kind == "turn_over":
         replay.open_turn = None if replay.open_turn == record["turn"] else replay.open_turn
-    elif replay.ledger is not None:
+    else:
         _apply_lane(replay, replay.ledger, kind, record)
+
+
+def _new_device(replay: _Replay, record: Record) -> None:
+    """What had frames in the queue of the one before was settled when that was lost; what
+    only was announced waits for this one."""
+    timing = DeviceTiming(record["rate"], record["period"], record["buffer"], record["block"])
+    before, replay.ledger = (
+        replay.ledger,
+        Ledger(
+            timing,
+            record["written"] - record["handed"] - record["dropped"],
+            record["clear"],
+            handed=record["handed"],
+            dropped=record["dropped"],
+        ),
+    )
+    for item in list(before.items.values()):
+        if item.frames or item.stopped_by is not None:
+            before.forget(item.item_id)
+    replay.ledger.inherit(before)
+    replay.cuts.clear()
+    replay.has_queue = True
+    replay.clear = max(replay.clear, record["clear"])
 
 
 def _apply_lane(replay: _Replay, ledger: Ledger, kind: str, record: Record) -> None:
     if kind == "announce":
-        ledger.announce(
-            record["item"], record["response"], record["content"], record["turn"], record["rate"]
-        )
+        if record["item"] not in ledger.items:  # said again for a new device
+            item = ledger.announce(
+                record["item"],
+                record["response"],
+                record["content"],
+                record["turn"],
+                record["rate"],
+            )
+            item.session = record["session"]
     elif kind == "append":
         if ledger.open_for(record["item"]):
             ledger.append(record["item"], record["frames"], record["samples"])
@@ -142,12 +166,14 @@ def _apply_lane(replay: _Replay, ledger: Ledger, kind: str, record: Record) -> N
     elif kind == "clear":
         cause = Cause(record["cause"], record["at"])
         request = ledger.clear(cause, record["only"] or None)
-        replay.responses.setdefault(request, []).extend(record["responses"])
+        asked = replay.asked.setdefault(request, _Asked(replay.session))
+        asked.causes.append(cause)
+        asked.responses.extend(record["responses"])
         replay.clear = max(replay.clear, request)
     elif kind == "answer":
-        replay.answers.append(_answer(record))
+        _note(replay, ledger.replay_answer(_answer(record)))
     elif kind == "final":
-        replay.finals.append(record["item"])
+        ledger.forget(record["item"])
 
 
 def _answer(record: Record) -> Answer:
@@ -169,21 +195,29 @@ def _answer(record: Record) -> Answer:
     )
 
 
-def _settle(replay: _Replay, snapshot: Snapshot | None, left: list[Answer]) -> None:
-    """Brings the ledger to where the callback was."""
+def _settle(replay: _Replay, snapshot: Snapshot | None, answers: Iterable[Answer]) -> int:
+    """Brings the ledger to where the callback was. Returns how many frames of a fade are
+    counted as handed that the callback still held."""
     ledger = replay.ledger
-    assert ledger is not None
-    by_request = {answer.request: answer for answer in (*left, *replay.answers)}
-    ordered = [by_request[request] for request in sorted(by_request)]
     if snapshot is None:
-        for answer in ordered:
-            _note(replay, ledger.replay_answer(answer))
-        return
-    seen = [answer for answer in ordered if answer.request <= snapshot.answered]
-    replay.cuts += ledger.update(snapshot, seen, ())
+        return 0
+    late = sorted(
+        (answer for answer in answers if answer.request > ledger.answered),
+        key=lambda answer: answer.request,
+    )
+    seen = [answer for answer in late if answer.request <= snapshot.answered]
+    try:
+        replay.cuts += ledger.update(snapshot, seen, ())
+    except LedgerFault:
+        # A queue that was made after the last record, for another device: all that the
+        # one before it had was settled.
+        return 0
+    fading = snapshot.fading
     # The callback was killed after its cut and before the block's snapshot.
-    for answer in ordered[len(seen) :]:
+    for answer in late[len(seen) :]:
         _note(replay, ledger.replay_answer(answer))
+        fading += answer.faded
+    return fading
 
 
 def _note(replay: _Replay, cut: Cut | None) -> None:
@@ -191,49 +225,64 @@ def _note(replay: _Replay, cut: Cut | None) -> None:
         replay.cuts.append(cut)
 
 
-def _playout(
-    replay: _Replay,
-    ledger: Ledger,
-    snapshot: Snapshot | None,
-    context: Context,
-    now_ns: int,
-) -> list[Durable]:
-    timing = ledger.timing
-    fading = snapshot.fading if snapshot is not None else 0
+def _playout(replay: _Replay, fading: int, context: Context, now_ns: int) -> list[Durable]:
+    ledger, timing = replay.ledger, replay.ledger.timing
     cut_before = {item.item_id for cut in replay.cuts for item in cut.items}
-    untouched = [item for item in ledger.live() if item.item_id not in cut_before]
-    responses = list(dict.fromkeys(item.response_id for item in untouched))
+    whole = [item for item in ledger.items.values() if item.complete]
+    untouched = [item.response_id for item in ledger.live()]
+    unanswered = {n: asked for n, asked in replay.asked.items() if n > ledger.answered}
     closed = ledger.lose(timing.buffer + max(timing.block, timing.period) + fading, REASON)
+    for item in whole:
+        if not item.lost:  # more than the buffer holds was handed after it
+            item.state, item.reason = ItemState.PLAYED, None
     events: list[Durable] = []
     for cut in replay.cuts:
-        stopped = [name for number in cut.requests for name in replay.responses.get(number, [])]
-        events += receipts.cleared(context, cut, stopped, now_ns)
-    rest = [item for item in closed if item.item_id not in cut_before]
-    if rest:
-        events += _restart(context, rest, responses, now_ns)
-    again = [item for item in closed if item.item_id in cut_before and item.lost]
-    events += [
-        receipts.truncate(
-            context, item, receipts.cleared_id(context, item.stopped_by or 0), now_ns, again=True
-        )
-        for item in again
-        if receipts.needs_truncate(item)
+        asked = [replay.asked[number] for number in cut.requests if number in replay.asked]
+        stopped = [name for each in asked for name in each.responses]
+        asked_in = context.of(asked[0].session) if asked else context
+        events += receipts.cleared(asked_in, cut, stopped, now_ns)
+    rest = [
+        item
+        for item in closed
+        if item.item_id not in cut_before and item.state is not ItemState.PLAYED
     ]
-    return events + [receipts.final(context, item, now_ns) for item in closed]
+    finals = [item for item in closed if item not in rest]
+    for item in finals:
+        if item.lost and item.item_id in cut_before:
+            cleared = receipts.cleared_id(context.of(item.session), item.stopped_by or 0)
+            events.append(receipts.truncate(context, item, cleared, now_ns, again=True))
+    events += [receipts.final(context, item, now_ns) for item in finals]
+    if rest or unanswered:
+        events += _restart(context, rest, untouched, unanswered, now_ns)
+    return events
 
 
 def _restart(
-    context: Context, items: list[Item], responses: list[str], now_ns: int
+    context: Context,
+    items: list[Item],
+    responses: list[str],
+    unanswered: dict[int, _Asked],
+    now_ns: int,
 ) -> list[Durable]:
-    """The crash itself stopped these: one transaction, as for a clear."""
-    names = "+".join(item.item_id for item in items)
+    """The crash itself stopped these: one transaction, as for a clear. It answers clears
+    that had been asked for as well, under the number of the last one."""
+    request = max(unanswered, default=0)
+    what = f"restart/{'+'.join(item.item_id for item in items)}"[:192]
+    if request:
+        what, context = str(request), context.of(unanswered[request].session)
+    named = [name for asked in unanswered.values() for name in asked.responses]
+    causes = [cause for asked in unanswered.values() for cause in asked.causes]
     event = PlayoutCleared(
-        **context.envelope(f"clear/restart/{names}"[:200], now_ns, "playout"),
-        request=0,
-        causes=[Cause("restart", now_ns)],
-        responses=responses,
+        **context.envelope(f"clear/{what}", now_ns, "playout"),
+        request=request,
+        causes=[*causes, Cause("restart", now_ns)],
+        responses=list(dict.fromkeys([*named, *responses])),
         items=[item.cursor() for item in items],
         cut_ns=now_ns,
     )
     hit = [item for item in items if receipts.needs_truncate(item)]
-    return [event, *(receipts.truncate(context, item, event.event_id, now_ns) for item in hit)]
+    return [
+        event,
+        *(receipts.truncate(context, item, event.event_id, now_ns) for item in hit),
+        *(receipts.final(context, item, now_ns, event.event_id) for item in items),
+    ]

@@ -3,8 +3,8 @@
 Each name is checked before it is touched, and a test fails when one is gone. Checked
 against aiortc 1.16.0 and aioice 0.13.0.
 
-Three settings, applied once when this module is imported. Numbers: aiortc 1.16 between
-two processes with 5 % loss and 60 ms round trip.
+Three settings, applied once when this module is imported. Numbers: aiortc 1.16 at both
+ends, 5 % loss, 60 ms round trip.
 
 - ``SCTP_RTO_MIN`` 1 -> 0.2 s: a lost control message is repeated sooner; p95 of its
   delivery falls from about 1030 to 233 ms.

@@ -9,7 +9,7 @@ An item that is still arriving has no known end, and its newest packet may hold 
 beyond it. That packet is held back, decoded, until another follows or the end is told.
 
 Neither class is thread-safe. A packet costs 30 to 80 us to decode and 150 to 300 us to
-encode on two 2.x GHz Xeon cores: keep the encoder off the event loop of a small machine.
+encode on a shared server core: keep the encoder off the event loop of a small machine.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class FakeCard:
         self._parts: list[Frames] = []
         self._tape = np.zeros(0, np.int16)
         self._handed = 0
-        self._captured = 0
+        self._captured = self._listened = self._deaf = 0
         self._gone_ns: int | None = None
 
     def timing(self, period: int = 480) -> DeviceTiming:
@@ -111,9 +111,9 @@ class FakeCard:
             self._gone_ns = self.now_ns
 
     def overflow(self, frames: int) -> None:
-        """The device drops ``frames`` of input; playout is not touched."""
-        self._captured += frames
-        self._listen(0, OVERFLOW)
+        """The device drops at least ``frames`` of input from now on, in whole blocks;
+        playout is not touched."""
+        self._deaf = frames
 
     # ---- the truth -----------------------------------------------------------------------------
 
@@ -162,15 +162,17 @@ class FakeCard:
     def _reported(self, ns: int) -> int:
         return -(-ns // self._step_ns) * self._step_ns
 
-    def _listen(self, n: int, flags: int = 0) -> None:
+    def _listen(self, n: int) -> None:
+        """The microphone's side of a callback."""
         if self.capture is None:
             return
-        if flags or n == 0:
-            self._flags = flags
-            return
-        flags, self._flags = getattr(self, "_flags", 0), 0
         first = self._captured
         self._captured += n
+        if self._deaf > 0:
+            self._deaf -= n
+            return
+        flags = 0 if first == self._listened else OVERFLOW
+        self._listened = self._captured
         heard = np.ascontiguousarray(np.repeat(self.voice(first, n), self.capture.config.channels))
         adc_ns = self._reported(round(self.now_ns - n * self._frame_ns))
         self.capture.process(heard, n, adc_ns, self.now_ns, flags)

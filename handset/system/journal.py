@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 _MAGIC = b"KHJRNL01"
-_USED = struct.Struct("=Q")
+_USED = struct.Struct("@Q")  # native: one store of an aligned word, so it is never half written
 _BOOT = struct.Struct("=QQ")
 _LENGTH = struct.Struct("=I")
 _USED_AT = len(_MAGIC) + _BOOT.size
@@ -86,9 +86,12 @@ def read_journal(path: Path, boot_id: tuple[int, int]) -> list[Record]:
     (used,) = _USED.unpack_from(data, _USED_AT)
     records: list[Record] = []
     at = _FIRST
-    while at < min(used, len(data)):
+    upto = min(used, len(data))
+    while at + _LENGTH.size <= upto:
         (length,) = _LENGTH.unpack_from(data, at)
         at += _LENGTH.size
+        if at + length > upto:
+            break
         records.append(json.loads(data[at : at + length]))
         at += length
     return records

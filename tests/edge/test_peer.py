@@ -12,6 +12,7 @@ import aioice.ice
 import aioice.stun
 import numpy as np
 import pytest
+from aiortc import RTCPeerConnection
 from whip_edge import Air, Edge, Events, until
 
 from handset.core.packets import MAX_MESSAGE
@@ -132,6 +133,19 @@ async def test_a_dead_path_does_not_hold_up_the_close(edge: Edge, events: Events
     start = time.monotonic()
     await link.close()
     assert time.monotonic() - start < 3.5
+
+
+async def test_a_library_that_hangs_does_not_hold_up_the_close(
+    edge: Edge, events: Events, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link, _ = await opened(edge, events)
+    really = RTCPeerConnection.close
+    with monkeypatch.context() as patch:
+        patch.setattr(RTCPeerConnection, "close", lambda pc: asyncio.Event().wait())
+        start = time.monotonic()
+        await link.close()
+        assert 2.9 < time.monotonic() - start < 3.5
+    await really(link._pc)
 
 
 async def test_many_epochs_leave_nothing_behind(edge: Edge) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import count
+from tiers import count
 
 from handset.fakes.virtual_card import (
     CardControl,

@@ -159,9 +159,7 @@ def test_the_extension_keeps_to_the_stable_abi(wheel: Path) -> None:
 
 def test_a_symbol_outside_the_stable_abi_would_be_noticed(tmp_path: Path) -> None:
     source = tmp_path / "planted.c"
-    source.write_text(
-        "int _PyUnicode_Ready(void *);\nint f(void *p) {return _PyUnicode_Ready(p);}"
-    )
+    source.write_text("int _PyUnicode_Ready(void *);\nint f(void *p) {return _PyUnicode_Ready(p);}")
     run("cc", "-shared", "-fPIC", "-o", tmp_path / "planted.abi3.so", source)
     planted = tmp_path / "planted-1-cp311-abi3-linux_x86_64.whl"
     with zipfile.ZipFile(planted, "w") as archive:

@@ -260,7 +260,7 @@ class Desk:
             self._generations[response_id].stop()
         session, _ = self.owner.response(response_id)
         if not end:
-            pass
+            self.pacer.stop(response_id)
             return
         left = self.pacer.end(response_id)
         for item in session.history.of_response(response_id):

@@ -43,11 +43,7 @@ from .events import apply
 from .greeting import Greeted, refusal, welcome
 from .lives import RESPONSE, Act, Response, ResponseEvent, Turn
 from .outboxes import Outboxes, Outcome, Refusal, Settled
-from .session import Arrival, ResponseRecord, Session
-
-ASK_AFTER_NS = 120_000_000
-"""Packets that were sent before the commit are late by less than this, mostly."""
-ASK_AGAIN_NS = 1_000_000_000
+from .session import ASK_AFTER_NS, Arrival, ResponseRecord, Session
 
 
 class Captures(Protocol):
@@ -235,13 +231,7 @@ class Owner:
         assert turn.capture is not None
         missing = self.captures.missing(turn.capture)
         if missing:
-            shrunk = missing != turn.missing and turn.asked > 0
-            turn.missing = missing
-            if shrunk:
-                turn.ask_at_ns = self._now_ns + ASK_AGAIN_NS
-            elif self._now_ns >= turn.ask_at_ns:
-                turn.asked += 1
-                turn.ask_at_ns = self._now_ns + ASK_AGAIN_NS
+            if turn.due(missing, self._now_ns):
                 self._effects.append(Send(m.CaptureMissing(turn=number, ranges=missing[:64])))
             return
         session.admit(number)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from handset.core.messages import Commit, Hello, ItemCursor, PlayoutReceipt, Span
+from handset.core.messages import Commit, Durable, Hello, ItemCursor, PlayoutReceipt, Span
 
 from .history import History
 from .lives import TURN, Response, Turn, TurnEvent
 from .outboxes import Refusal
+
+ASK_AFTER_NS = 120_000_000
+"""Packets that were sent before the commit are late by less than this, mostly."""
+ASK_AGAIN_NS = 1_000_000_000
 
 
 @dataclass(slots=True)
@@ -31,6 +35,16 @@ class TurnRecord:
         self.state = following
         return True
 
+    def due(self, missing: list[Span], now_ns: int) -> bool:
+        """Whether to ask for what is missing now. Not while it is coming in."""
+        coming = missing != self.missing and self.asked > 0
+        self.missing = missing
+        if not coming and now_ns < self.ask_at_ns:
+            return False
+        self.ask_at_ns = now_ns + ASK_AGAIN_NS
+        self.asked += not coming
+        return not coming
+
 
 @dataclass(slots=True)
 class ResponseRecord:
@@ -46,7 +60,7 @@ class Arrival:
 
     at_ns: int
     connection: int
-    event: m.Durable
+    event: Durable
     outcome: str
     refusal: Refusal | None
 

@@ -357,6 +357,7 @@ async def test_bad_input_is_counted_and_answered_and_costs_nothing_else() -> Non
         assert report["counters"]["unknown_types"] == 1
         assert report["counters"]["malformed"] == 8
         assert report["counters"]["events_orphaned"] == 1
+        assert report["edge"]["counters"]["malformed"] == 1, "the one before its hello"
         assert report["events"][0]["event"]["event_id"] == lost.event_id
         assert report["sessions"][0]["turns"] == []
         with pytest.raises(EdgeFailed, match="404"):
@@ -377,8 +378,14 @@ async def test_unprompted_speech_and_a_remote_clear() -> None:
         assert (await one.first(m.ResponseDone)).status == "cancelled"
         report = await edge.report()
         assert report["sessions"][0]["responses"][0]["state"] == "clearing"
-        await edge.script({"replies": [], "unprompted": ["stop"]})
-        assert await edge.say() != response_id
+        before = len(one.audio)
+        await edge.script({"replies": [], "unprompted": ["yes-five"]})
+        second = await edge.say()
+        start = await one.until(
+            lambda: next((a for a in one.audio[before:] if isinstance(a, packets.ItemStart)), None)
+        )
+        assert start is one.audio[before], "nothing of the first came in between"
+        assert start.response_id == second != response_id
 
 
 async def test_the_door() -> None:

@@ -111,10 +111,12 @@ def test_what_can_not_be_is_refused_and_changes_nothing() -> None:
     before = history.view()
     unknown = history.truncate("other", 1, 24)
     beyond = history.truncate("i", 1001, 24_024)
+    within_its_ms = history.truncate("i", 1000, 24_001)
     twisted = history.truncate("i", 500, 24_000)
     below = history.truncate("i", -1, -24)
     assert unknown is not None and unknown.code == "unknown_item"
     assert beyond is not None and (beyond.code, beyond.limit_ms) == ("beyond_end", 1000)
+    assert within_its_ms is not None and within_its_ms.code == "beyond_end"
     assert twisted is not None and twisted.code == "inconsistent"
     assert below is not None and below.code == "malformed"
     assert history.view() == before

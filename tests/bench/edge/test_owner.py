@@ -10,7 +10,8 @@ import pytest
 
 from handset.bench.edge.effects import Attach, Continue, Effect, Generate, Send, StopItems
 from handset.bench.edge.lives import RESPONSE, TURN, Response, Turn
-from handset.bench.edge.owner import ASK_AFTER_NS, ASK_AGAIN_NS, Owner
+from handset.bench.edge.owner import Owner
+from handset.bench.edge.session import ASK_AFTER_NS, ASK_AGAIN_NS
 from handset.core import messages as m
 from handset.core.packets import Malformed
 
