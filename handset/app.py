@@ -27,6 +27,7 @@ from handset.audio.playout import read_remains
 from handset.core import events as ev
 from handset.core import messages as msg
 from handset.core.headset import Headset, Identity
+from handset.core.ledger import Ledger
 from handset.core.outbox import Outbox
 from handset.core.packets import Malformed, decode
 from handset.core.recovery import device_record, recover
@@ -34,7 +35,7 @@ from handset.core.session import SessionSettings
 from handset.core.turn import Turn, TurnSettings
 from handset.edge import codec
 from handset.edge.mic import MicTrack
-from handset.edge.peer import Binary, Closed, Link, LinkEvent, Opened, Text
+from handset.edge.peer import Binary, Channel, Closed, Link, LinkEvent, Opened, Text
 from handset.edge.store import OutboxStore
 from handset.edge.whip import Target
 from handset.errors import (
@@ -43,6 +44,7 @@ from handset.errors import (
     FingerprintMismatch,
     PeerError,
     ProtocolMismatch,
+    UsageError,
 )
 from handset.playing import Speaker
 from handset.sending import TurnSender
@@ -56,6 +58,8 @@ TICK_S = 0.05
 REOPEN_S = 1.0
 
 Watcher = Callable[[ev.Observe], None]
+Tap = Callable[[str, str, str | bytes], None]
+"""Given ``sent`` or ``received``, the channel, and the message as it is on the wire."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,7 @@ class Application:
     def __init__(self, settings: AppSettings, watch: Watcher | None = None) -> None:
         self.settings = settings
         self.watchers: list[Watcher] = [watch] if watch else []
+        self.taps: list[Tap] = []
         self.card: Card | None = None
         self.recovered: list[msg.Durable] = []
         self.links = 0
@@ -208,10 +213,13 @@ class Application:
         if card.grant.problem:
             log.warning("%s", card.grant.problem)
         self._speaker = Speaker(card.playout, self._journal.append, self.tell, self._starts_run)
-        self._upsampler = Upsampler(card.grant.rate)
+        # The microphone's timeline goes on where the last card left it.
+        self._upsampler = Upsampler(card.grant.rate, self.mic.position)
         timing = card.output.timing
+        # In the journal before the core lets anything into the new queue.
+        empty = Ledger(timing, 0, self.headset.playback.generation)
+        self._journal.append(device_record(empty))
         self.tell(ev.DeviceReady(timing, card.output.device.name))
-        self._rewrite_journal()
 
     def _starts_run(self, item_id: str) -> bool:
         ledger = self.headset.playback.ledger
@@ -292,14 +300,16 @@ class Application:
 
     def sample_at(self, at_ns: int) -> msg.Estimate | None:
         """Capture position (48 kHz) at a time, with bounds; None without a microphone."""
-        if self.card is None:
+        if self.card is None or self._upsampler is None:
             return None
         found = self.card.capture.sample_at(at_ns, self.card.input.timing)
         if found is None:
             return None
-        rate = self.card.grant.rate
+        rate, origin = self.card.grant.rate, self._upsampler.origin
         return msg.Estimate(
-            found.est * 48_000 // rate, found.lo * 48_000 // rate, -(-found.hi * 48_000 // rate)
+            origin + found.est * 48_000 // rate,
+            origin + found.lo * 48_000 // rate,
+            origin - (-found.hi * 48_000 // rate),
         )
 
     def press(self, at_ns: int, source: msg.CommitSource = "ptt") -> None:
@@ -399,7 +409,7 @@ class Application:
                 track,
                 lambda event: self._on_link(epoch, event),
             )
-        except (CredentialRefused, FingerprintMismatch, ProtocolMismatch) as error:
+        except (CredentialRefused, FingerprintMismatch, ProtocolMismatch, UsageError) as error:
             log.error("%s", error)
             self.tell(ev.LinkClosed(epoch, str(error), permanent=True))
             return
@@ -426,9 +436,11 @@ class Application:
 
     def _link_event(self, epoch: int, event: LinkEvent) -> None:
         match event:
-            case Text(data=data):
+            case Text(channel=channel, data=data):
+                self._tapped("received", channel, data)
                 self._text(epoch, data)
-            case Binary(data=data):
+            case Binary(channel=channel, data=data):
+                self._tapped("received", channel, data)
                 try:
                     self.tell(ev.EdgeAudio(epoch, decode(data)))
                 except Malformed as error:
@@ -453,15 +465,23 @@ class Application:
         else:
             self.tell(ev.EdgeSaid(epoch, decoded.message))
 
+    def _tapped(self, way: str, channel: str, data: str | bytes) -> None:
+        for tap in self.taps:
+            tap(way, channel, data)
+
     def _send(self, message: msg.FromHandset, tick: bool) -> None:
         if self._link is not None:
-            self._link.send("tick" if tick else "ctl", codec.encode(message))
+            channel: Channel = "tick" if tick else "ctl"
+            data = codec.encode(message)
+            self._tapped("sent", channel, data)
+            self._link.send(channel, data)
 
     def _send_audio(self, data: bytes) -> bool:
         """One binary message, when the connection has room for it now."""
         link = self._link
         if link is None or link.buffered("aud") > 4096:
             return False
+        self._tapped("sent", "aud", data)
         return link.send("aud", data)
 
     def _send_packet(self, packet: bytes, capture_sample: int) -> None:

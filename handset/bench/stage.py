@@ -21,7 +21,7 @@ from handset.core.events import Observe
 from handset.fakes.virtual_card import VirtualCard
 
 if TYPE_CHECKING:
-    from handset.app import Application
+    from handset.app import Application, Tap
 
 PRESS_LATE_MS = 150
 """The operator speaks before the button is down: what the pre-roll is for."""
@@ -123,8 +123,11 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(card: VirtualCard | None, device: str, rate: int | None) -> AsyncIterator[Stage]:
-    """Everything up and connected; everything gone afterwards."""
+async def stage(
+    card: VirtualCard | None, device: str, rate: int | None, tap: Tap | None = None
+) -> AsyncIterator[Stage]:
+    """Everything up and connected; everything gone afterwards. ``tap`` is given every
+    message on the wire."""
     # Imported here: PortAudio looks for cards when it is imported.
     from handset.app import Application, AppSettings
     from handset.audio.card import CardSettings
@@ -146,6 +149,8 @@ async def stage(card: VirtualCard | None, device: str, rate: int | None) -> Asyn
             app = Application(settings)
             made = Stage(app, edge, card)
             app.watchers.append(made.seen)
+            if tap is not None:
+                app.taps.append(tap)
             running = asyncio.ensure_future(app.run())
             try:
                 await made.until("the edge's welcome", "session.open")

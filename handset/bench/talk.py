@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import base64
 import json
 import logging
 import sys
+import time
 import wave
 from contextlib import ExitStack
 from pathlib import Path
@@ -37,6 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--wav", type=Path, metavar="FILE", help="write what sounded, from the card's own record"
     )
+    parser.add_argument(
+        "--trace", type=Path, metavar="FILE", help="write every message on the wire (JSON lines)"
+    )
     parser.add_argument("--svg", type=Path, metavar="FILE", help="write the result as a picture")
 
 
@@ -58,13 +63,34 @@ def run(args: argparse.Namespace) -> int:
             raise HandsetError(f"the conversation stopped: {error}") from None
 
 
+class Trace:
+    """Every message on the wire, one JSON object a line; binary ones in base64."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._started_ns = time.monotonic_ns()
+
+    def add(self, way: str, channel: str, data: str | bytes) -> None:
+        at_ms = (time.monotonic_ns() - self._started_ns) // 1_000_000
+        line: dict[str, object] = {"ms": at_ms, "way": way, "channel": channel}
+        if isinstance(data, str):
+            line["message"] = json.loads(data)
+        else:
+            line["base64"] = base64.b64encode(data).decode()
+        self.lines.append(json.dumps(line, separators=(",", ":")))
+
+    def text(self) -> str:
+        return "".join(line + "\n" for line in self.lines)
+
+
 async def _talk(args: argparse.Namespace, card: VirtualCard | None) -> int:
     from handset.bench.verdict import judge
 
     console = Console(record=args.svg is not None, width=None if sys.stdout.isatty() else 150)
     device = card.device if card is not None else args.device
     rate = card.rate if card is not None else args.rate
-    async with stage(card, device, rate) as made:
+    trace = Trace()
+    async with stage(card, device, rate, trace.add) as made:
         console.print(_first_line(made))
         watcher = asyncio.ensure_future(_watch(console, made))
         try:
@@ -81,6 +107,9 @@ async def _talk(args: argparse.Namespace, card: VirtualCard | None) -> int:
     if args.json is not None:
         args.json.write_text(json.dumps(verdict.as_json(), indent=2) + "\n")
         console.print(f"wrote {args.json}")
+    if args.trace is not None:
+        args.trace.write_text(trace.text())
+        console.print(f"wrote {args.trace}: {len(trace.lines)} messages")
     if args.svg is not None:
         console.save_svg(str(args.svg), title="handset bench")
         print(f"wrote {args.svg}")

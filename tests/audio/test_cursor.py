@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from conftest import Voice
+from voice import Voice
 
 from handset.audio import devices
 from handset.audio.capture import Capture, CaptureConfig
@@ -168,7 +168,7 @@ def test_overruns_of_the_microphone_leave_no_hole_in_playout(voice: Voice) -> No
     try:
         item = voice.say(1, 240_000)
         voice.until_handed(item, 480)
-        for n in range(1, 21):
+        for _ in range(20):
             before = stream.callbacks
             assert rig.card.inject_capture_xrun()
             voice.until(lambda before=before: stream.callbacks > before + 1)
@@ -179,7 +179,7 @@ def test_overruns_of_the_microphone_leave_no_hole_in_playout(voice: Voice) -> No
         stream.close()
         capture.close()
     overruns = rig.card.events(EventKind.XRUN, direction=Direction.CAPTURE)
-    assert len(overruns) == n == 20
+    assert len(overruns) == 20
     reading = voice.reading()
     assert (reading.heard[0].upto, reading.faults, reading.silences) == (item.handed, (), ())
     assert rig.restarts() == 0

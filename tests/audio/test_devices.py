@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import sounddevice as sd
-from conftest import MakeCard
+from voice import MakeCard
 
 from handset.audio import devices
 from handset.audio.devices import DeviceBusy, DeviceForbidden, NoDevice, WrongRate
@@ -51,7 +51,7 @@ def test_a_card_is_found_by_a_part_of_its_name(
 
 @pytest.mark.parametrize("number", ["0", "12", "", " "])
 def test_numbers_are_refused(number: str, card: VirtualCard) -> None:
-    with pytest.raises(NoDevice, match="numbers change with every boot.*kelter-test"):
+    with pytest.raises(NoDevice, match=r"numbers change with every boot.*kelter-test"):
         devices.find(number, "playback", card.asound_root)
 
 
@@ -130,13 +130,11 @@ def test_a_busy_card_names_its_holder(card: VirtualCard, hold: Callable[[], int]
         open_at(card, 48_000)
 
 
-def test_a_card_that_was_busy_before_we_looked(
-    card: VirtualCard, hold: Callable[[], int]
-) -> None:
+def test_a_card_that_was_busy_before_we_looked(card: VirtualCard, hold: Callable[[], int]) -> None:
     """PortAudio does not list a card that it could not open when it started."""
     pid = hold()
     devices.rescan()
-    with pytest.raises(DeviceBusy, match=rf"'kelter-test'.*in use by python\S* \(pid {pid}\)"):
+    with pytest.raises(DeviceBusy, match=rf"'kelter': in use by python\S* \(pid {pid}\)"):
         devices.find("kelter", "playback", card.asound_root)
 
 

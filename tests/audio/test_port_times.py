@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from handset._native import ffi, lib
+
 from handset.audio.playout import Playout, PlayoutConfig
 from handset.core.facts import NOMINAL_TIME, Answer
 from handset.core.ledger import Ledger

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 import sounddevice as sd
-from conftest import Voice
+from voice import Voice
 
 from handset.audio.stream import StreamSettings
 from handset.bench.clears import Trials

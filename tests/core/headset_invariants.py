@@ -80,6 +80,9 @@ def history_bound(rig: Rig) -> None:
     ledger = rig.headset.playback.ledger
     for item in [*ledger.items.values(), *ledger.closed.values()]:
         number = rig.number(item.item_id)
+        receipt = rig.finals().get(item.item_id)
+        if receipt is not None and receipt.state != "played":
+            assert receipt.cursor.handed == item.samples(item.handed), item.item_id
         assert found.pop(number, 0) == item.handed, item.item_id
     assert not found, f"items on the tape that the ledger does not know: {found}"
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
@@ -128,11 +128,25 @@ class Writer:
                 self.rig.tell(ev.ItemQueued(chunk.item_id, chunk.total))
 
 
+@dataclass(slots=True)
+class SaidItem:
+    """What the edge has of an item."""
+
+    start: ItemStart
+    packets: list[bytes] = field(default_factory=list)
+    total: int | None = None
+
+    @property
+    def samples(self) -> int:
+        return sum(struct.unpack(">I", each)[0] for each in self.packets)
+
+
 @dataclass
 class Edge:
     """The other end. ``acks``: it acknowledges what arrives, contiguously and at once."""
 
     acks: bool = True
+    pongs: bool = True
     session: str = "s1"
     messages: list[tuple[int, msg.FromHandset]] = field(default_factory=list)
     """With the epoch over which they came; lost ones are not here."""
@@ -147,6 +161,9 @@ class Edge:
                 session=self.session, epoch=epoch, protocol=1, resume_token="token"
             )
             self.replies.append(welcome)
+        if isinstance(message, msg.ClockPing) and self.pongs:
+            pong = msg.ClockPong(id=message.id, sent_ns=0, edge_received_ns=0, edge_sent_ns=0)
+            self.replies.append(pong)
         if isinstance(message, msg.Durable):
             self.seen.setdefault(message.outbox_id, {})[message.seq] = message
             if self.acks:
@@ -203,6 +220,7 @@ class Rig:
         self.handles: dict[str, int] = {}
         self.sent: dict[str, int] = {}
         """Packets said so far, by item."""
+        self.said: dict[str, SaidItem] = {}
         self._numbers: dict[str, int] = {}
         self._idle_ns = 10 * SECOND
         self.headset = Headset(
@@ -356,17 +374,36 @@ class Rig:
     def start_item(self, item: str, response: str, rate: int = 24_000, turn: int = 0) -> None:
         self.handles[item] = len(self.handles) + 1
         self.sent[item] = 0
-        self.edge_audio(ItemStart(self.handles[item], item, 0, response, turn, rate, 0))
+        start = ItemStart(self.handles[item], item, 0, response, turn, rate, 0)
+        self.said[item] = SaidItem(start)
+        self.edge_audio(start)
 
     def audio(self, item: str, samples: int, chunk: int = 480) -> None:
         """``samples`` more of the item, in packets of ``chunk``."""
         sizes = [chunk] * (samples // chunk) + ([samples % chunk] if samples % chunk else [])
         for at in range(0, len(sizes), 200):
             part = tuple(packet(n) for n in sizes[at : at + 200])
+            self.said[item].packets += part
             self.edge_audio(ItemAudio(self.handles[item], self.sent[item], part))
             self.sent[item] += len(part)
 
+    def resume(self) -> None:
+        """After a reconnect the edge sends every item on from where the handset has it,
+        and whole where it is not known there."""
+        (hello,) = self.sent_to_edge(msg.Hello)[-1:]
+        have = {it.item_id: it.next_packet for it in hello.resume.items} if hello.resume else {}
+        for number, (item, said) in enumerate(self.said.items()):
+            handle = self.handles[item] = hello.epoch * 10_000 + number
+            self.edge_audio(replace(said.start, handle=handle))
+            first = have.get(item, 0)
+            if rest := tuple(said.packets[first:]):
+                self.edge_audio(ItemAudio(handle, first, rest))
+            self.sent[item] = len(said.packets)
+            if said.total is not None:
+                self.edge_audio(ItemEnd(handle, len(said.packets), said.total))
+
     def end_item(self, item: str, samples: int) -> None:
+        self.said[item].total = samples
         self.edge_audio(ItemEnd(self.handles[item], self.sent[item], samples))
 
     def done(self, response: str) -> None:

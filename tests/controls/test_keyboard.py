@@ -1,0 +1,113 @@
+"""The space bar, on a real terminal: a pseudo one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import termios
+import time
+from collections.abc import Iterator
+from typing import TextIO
+
+import pytest
+from hand import Hand
+
+from handset.controls.keyboard import Keyboard
+
+LFLAG = 3
+
+
+@pytest.fixture
+def terminal() -> Iterator[tuple[int, TextIO]]:
+    """Where keys are typed, and the stream that they come out of."""
+    typed, end = os.openpty()
+    with open(end, encoding="utf-8") as stream:
+        yield typed, stream
+    try:
+        os.close(typed)
+    except OSError:
+        pass
+
+
+def mode(stream: TextIO) -> list[object]:
+    return termios.tcgetattr(stream.fileno())
+
+
+async def test_space_toggles_and_says_so(terminal: tuple[int, TextIO]) -> None:
+    typed, stream = terminal
+    hand = Hand()
+    before = time.monotonic_ns()
+    with Keyboard(hand, stream) as keyboard:
+        for n in range(1, 5):
+            os.write(typed, b" ")
+            await hand.until(lambda n=n: len(hand.edges) == n)
+            assert keyboard.talking == bool(n % 2)
+    assert hand.words == ["press", "release", "press", "release"]
+    assert hand.sources == ["toggle", "toggle"]
+    times = [at_ns for _, at_ns in hand.edges]
+    assert times == sorted(times) and before < times[0] and times[-1] < time.monotonic_ns()
+
+
+async def test_keys_that_come_together_all_count(terminal: tuple[int, TextIO]) -> None:
+    typed, stream = terminal
+    hand = Hand()
+    with Keyboard(hand, stream):
+        os.write(typed, b" x\xc3\xa4 \r ")
+        await hand.until(lambda: len(hand.edges) == 3)
+    assert hand.words == ["press", "release", "press"]
+
+
+@pytest.mark.parametrize("key", [b"q", b"\x04"])
+async def test_a_key_that_quits(terminal: tuple[int, TextIO], key: bytes) -> None:
+    typed, stream = terminal
+    hand = Hand()
+    with Keyboard(hand, stream) as keyboard:
+        assert not keyboard.done.is_set()
+        os.write(typed, key)
+        await asyncio.wait_for(keyboard.done.wait(), 10)
+    assert hand.edges == []
+
+
+async def test_the_terminal_is_given_back_as_it_was(terminal: tuple[int, TextIO]) -> None:
+    _, stream = terminal
+    before = mode(stream)
+    with pytest.raises(ZeroDivisionError), Keyboard(Hand(), stream):
+        during = mode(stream)
+        assert during != before
+        assert not int(str(during[LFLAG])) & (termios.ICANON | termios.ECHO)
+        raise ZeroDivisionError
+    assert mode(stream) == before
+
+
+async def test_keys_after_the_end_are_nobody_s(terminal: tuple[int, TextIO]) -> None:
+    typed, stream = terminal
+    hand = Hand()
+    with Keyboard(hand, stream):
+        pass
+    os.write(typed, b" ")
+    heard = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    termios.tcsetattr(stream.fileno(), termios.TCSANOW, _raw(stream))
+    loop.add_reader(stream.fileno(), heard.set)
+    os.write(typed, b" ")
+    await asyncio.wait_for(heard.wait(), 10)
+    loop.remove_reader(stream.fileno())
+    assert hand.edges == []
+
+
+def _raw(stream: TextIO) -> list[object]:
+    flags = mode(stream)
+    flags[LFLAG] = int(str(flags[LFLAG])) & ~termios.ICANON
+    return flags
+
+
+async def test_a_terminal_that_goes_away_ends_it_once(terminal: tuple[int, TextIO]) -> None:
+    typed, stream = terminal
+    with Keyboard(Hand(), stream) as keyboard:
+        os.close(typed)
+        await asyncio.wait_for(keyboard.done.wait(), 10)
+        keyboard.done.clear()
+        # A reader that was left in place would fire on every turn of the loop.
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not keyboard.done.is_set()
