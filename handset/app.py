@@ -13,44 +13,26 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import random
 import time
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from handset import __version__
 from handset.audio import devices
 from handset.audio.card import Card, CardSettings
-from handset.audio.playout import read_remains
 from handset.core import events as ev
 from handset.core import messages as msg
-from handset.core.headset import Headset, Identity
 from handset.core.ledger import Ledger
-from handset.core.outbox import Outbox
-from handset.core.packets import Malformed, decode
-from handset.core.recovery import device_record, recover
+from handset.core.recovery import device_record, event_record
 from handset.core.session import SessionSettings
-from handset.core.turn import Turn, TurnSettings
+from handset.core.turn import TurnSettings
 from handset.edge import codec
-from handset.edge.mic import MicTrack
-from handset.edge.peer import Binary, Channel, Closed, Link, LinkEvent, Opened, Text
-from handset.edge.store import OutboxStore
 from handset.edge.whip import Target
-from handset.errors import (
-    CredentialRefused,
-    DeviceError,
-    FingerprintMismatch,
-    PeerError,
-    ProtocolMismatch,
-    UsageError,
-)
+from handset.errors import DeviceError
 from handset.playing import Speaker
 from handset.sending import TurnSender
-from handset.system.identity import boot_id, boot_words
-from handset.system.journal import Journal, read_journal
+from handset.starting import Files, start
 from handset.talking import Microphone, Upsampler
+from handset.uplink import Uplink
 
 log = logging.getLogger(__name__)
 
@@ -58,8 +40,6 @@ TICK_S = 0.05
 REOPEN_S = 1.0
 
 Watcher = Callable[[ev.Observe], None]
-Tap = Callable[[str, str, str | bytes], None]
-"""Given ``sent`` or ``received``, the channel, and the message as it is on the wire."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +47,7 @@ class AppSettings:
     card: CardSettings
     target: Callable[[], Target]
     """Where to connect, asked anew for every connection: credentials don't last."""
-    state: Path
-    runtime: Path
+    files: Files
     handset_id: str = "handset"
     label: str = ""
     turn: TurnSettings = field(default_factory=TurnSettings)
@@ -79,75 +58,30 @@ class Application:
     def __init__(self, settings: AppSettings, watch: Watcher | None = None) -> None:
         self.settings = settings
         self.watchers: list[Watcher] = [watch] if watch else []
-        self.taps: list[Tap] = []
         self.card: Card | None = None
-        self.recovered: list[msg.Durable] = []
-        self.links = 0
-        self._boot = boot_id()
-        self._words = boot_words(self._boot)
-        self._region = settings.runtime / "playout"
-        self._journal_path = settings.runtime / "journal"
-        self._store = OutboxStore(settings.state / "outbox.db")
+        begun = start(
+            settings.files,
+            settings.handset_id,
+            settings.label,
+            settings.turn,
+            settings.session,
+        )
+        self.headset = begun.headset
+        self.recovered = begun.recovered
+        self._store, self._journal, self._boot = begun.store, begun.journal, begun.boot
         self._unstored = 0
         self._reset_wanted = False
-        self._link: Link | None = None
-        self._mic_track: MicTrack | None = None
-        self._link_task: asyncio.Task[None] | None = None
-        self._link_epoch = 0
-        self._closing: set[asyncio.Task[None]] = set()
-        self._exit: asyncio.Event = asyncio.Event()
+        self._exit = asyncio.Event()
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._reopen_at = 0.0
         self._device_problem = ""
         self._speaker: Speaker | None = None
         self._upsampler: Upsampler | None = None
-        self._sender = TurnSender(self._send_audio)
-        self.mic = Microphone(self._send_packet)
-        settings.runtime.mkdir(parents=True, exist_ok=True, mode=0o700)
-        settings.state.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._begin()
+        self.mic = Microphone(lambda packet, sample: self.uplink.send_packet(packet, sample))
+        self.uplink = Uplink(settings.target, self.tell, self.mic.lookahead)
+        self._sender = TurnSender(self.uplink.send_audio)
 
-    # ---- start
-
-    def _begin(self) -> None:
-        """Finds what an earlier run left, before anything new is made."""
-        loaded = self._store.open()
-        records = read_journal(self._journal_path, self._words)
-        remains = read_remains(self._region, self._words)
-        stored = {event.event_id for event in loaded.pending} | set(loaded.settled_ids)
-        unstored = []
-        for record in records:
-            if record["k"] == "event":
-                event = codec.decode_from_handset(record["event"]).message
-                if isinstance(event, msg.Durable) and event.event_id not in stored:
-                    unstored.append(event)
-        found = recover(
-            records,
-            remains.snapshot if remains else None,
-            remains.answers if remains else (),
-            str(self._boot),
-            time.monotonic_ns(),
-        )
-        outbox = Outbox(uuid.uuid4().hex[:16], [*loaded.pending, *unstored], loaded.settled_ids)
-        fresh = outbox.add(found.events)
-        self.recovered = [*unstored, *fresh]
-        if self.recovered:
-            self._store.append(self.recovered).result()
-        meta = loaded.meta
-        clear = max(int(meta.get("clear", 0)), found.clear, remains.generation if remains else 0)
-        turn = max(int(meta.get("turn", 0)), found.turn)
-        identity = Identity(
-            self.settings.handset_id, self.settings.label, __version__, str(self._boot)
-        )
-        self.headset = Headset(
-            identity,
-            outbox,
-            Turn(self.settings.turn, turn),
-            self.settings.session,
-            random.random,
-            clear,
-        )
-        self._journal = Journal(self._journal_path, self._words)
+    # ---- life
 
     async def run(self) -> None:
         """Until the core exits (see :meth:`stop`)."""
@@ -171,13 +105,8 @@ class Application:
         self.tell(ev.Stop(cause))
 
     async def _end(self) -> None:
-        if self._link_task is not None:
-            self._link_task.cancel()
         self._sender.close()
-        if self._link is not None:
-            await self._link.close("the handset stops")
-        if self._closing:
-            await asyncio.wait(self._closing, timeout=5)
+        await self.uplink.end()
         if self.card is not None:
             self.card.close()
             self.card = None
@@ -191,9 +120,9 @@ class Application:
         try:
             card = Card.open(
                 self.settings.card,
-                region=self._region,
+                region=self.settings.files.region,
                 wake_fd=self._wake_fd,
-                boot_id=self._words,
+                boot_id=self._boot,
                 first_clear=self.headset.playback.generation,
             )
         except DeviceError as error:
@@ -330,7 +259,7 @@ class Application:
     def _perform(self, effect: ev.Effect) -> None:
         match effect:
             case ev.Send(message, tick):
-                self._send(message, tick)
+                self.uplink.send(message, tick)
             case ev.Keep(events):
                 self._keep(events)
             case ev.Settle(outbox_id, seq, ids):
@@ -368,9 +297,9 @@ class Application:
             case ev.ResendTurnAudio(turn, ranges):
                 self._sender.send(turn, self.mic.packets(turn, ranges))
             case ev.OpenLink(epoch):
-                self._link_task = asyncio.ensure_future(self._connect(epoch))
+                self.uplink.open(epoch)
             case ev.CloseLink(epoch, reason):
-                self._close_link(epoch, reason)
+                self.uplink.close(epoch, reason)
             case ev.Observe():
                 for watch in self.watchers:
                     watch(effect)
@@ -390,7 +319,7 @@ class Application:
     def _keep(self, events: tuple[msg.Durable, ...]) -> None:
         self._reset_wanted = False
         for event in events:
-            self._journal.append({"k": "event", "event": codec.encode(event)})
+            self._journal.append(event_record(event, codec.encode(event)))
         self._unstored += 1
         loop = asyncio.get_running_loop()
         kept = self._store.append(events)
@@ -398,101 +327,3 @@ class Application:
 
     def _stored(self) -> None:
         self._unstored -= 1
-
-    # ---- the link
-
-    async def _connect(self, epoch: int) -> None:
-        track = MicTrack()
-        try:
-            link = await Link.open(
-                self.settings.target(),
-                track,
-                lambda event: self._on_link(epoch, event),
-            )
-        except (CredentialRefused, FingerprintMismatch, ProtocolMismatch, UsageError) as error:
-            log.error("%s", error)
-            self.tell(ev.LinkClosed(epoch, str(error), permanent=True))
-            return
-        except PeerError as error:
-            log.warning("%s", error)
-            self.tell(ev.LinkClosed(epoch, str(error)))
-            return
-        if epoch != self.headset.session.epoch:
-            await link.close("too late")
-            return
-        self._link, self._mic_track, self._link_epoch = link, track, epoch
-        self.links += 1
-        self.tell(ev.LinkOpened(epoch))
-        self.tell(
-            ev.MicMapped(
-                epoch, track.ssrc(link.sender), track.origin(link.sender), 0, self.mic.lookahead
-            )
-        )
-
-    def _on_link(self, epoch: int, event: LinkEvent) -> None:
-        """Called by aiortc: only puts the event on the loop's queue."""
-        if not isinstance(event, Opened):
-            asyncio.get_running_loop().call_soon(self._link_event, epoch, event)
-
-    def _link_event(self, epoch: int, event: LinkEvent) -> None:
-        match event:
-            case Text(channel=channel, data=data):
-                self._tapped("received", channel, data)
-                self._text(epoch, data)
-            case Binary(channel=channel, data=data):
-                self._tapped("received", channel, data)
-                try:
-                    self.tell(ev.EdgeAudio(epoch, decode(data)))
-                except Malformed as error:
-                    self.tell(ev.EdgeNonsense(epoch, str(error)))
-            case Closed(reason=reason):
-                if epoch == self._link_epoch:
-                    self._link = self._mic_track = None
-                self.tell(ev.LinkClosed(epoch, reason))
-            case Opened():
-                pass
-
-    def _text(self, epoch: int, data: str) -> None:
-        try:
-            decoded = codec.decode_from_edge(data)
-        except Malformed as error:
-            self.tell(ev.EdgeNonsense(epoch, str(error)))
-            return
-        if decoded.unknown_fields:
-            self.headset.counters["unknown_fields"] += len(decoded.unknown_fields)
-        if isinstance(decoded.message, codec.Unknown):
-            self.tell(ev.EdgeNonsense(epoch, decoded.message.type, kind="unknown_type"))
-        else:
-            self.tell(ev.EdgeSaid(epoch, decoded.message))
-
-    def _tapped(self, way: str, channel: str, data: str | bytes) -> None:
-        for tap in self.taps:
-            tap(way, channel, data)
-
-    def _send(self, message: msg.FromHandset, tick: bool) -> None:
-        if self._link is not None:
-            channel: Channel = "tick" if tick else "ctl"
-            data = codec.encode(message)
-            self._tapped("sent", channel, data)
-            self._link.send(channel, data)
-
-    def _send_audio(self, data: bytes) -> bool:
-        """One binary message, when the connection has room for it now."""
-        link = self._link
-        if link is None or link.buffered("aud") > 4096:
-            return False
-        self._tapped("sent", "aud", data)
-        return link.send("aud", data)
-
-    def _send_packet(self, packet: bytes, capture_sample: int) -> None:
-        if self._mic_track is not None:
-            self._mic_track.put(packet, capture_sample)
-
-    def _close_link(self, epoch: int, reason: str) -> None:
-        if self._link is not None and epoch == self._link_epoch:
-            task = asyncio.ensure_future(self._link.close(reason))
-            self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
-            self._link = self._mic_track = None
-        elif self._link_task is not None and epoch == self.headset.session.epoch:
-            self._link_task.cancel()

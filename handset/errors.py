@@ -24,7 +24,10 @@ class StoreTooNew(UsageError):
 
 
 class PeerError(HandsetError):
-    """The edge refused, misbehaved or can't be reached."""
+    """The edge refused, misbehaved or can't be reached. ``permanent``: trying again with
+    the same settings is of no use."""
+
+    permanent = False
 
 
 class EdgeUnreachable(PeerError):
@@ -42,13 +45,19 @@ class EdgeRefused(PeerError):
 class CredentialRefused(EdgeRefused):
     """The edge does not take this credential. Trying again with the same one is wrong."""
 
+    permanent = True
+
 
 class FingerprintMismatch(PeerError):
     """The edge's certificate is not the one that was enrolled. Never connect."""
 
+    permanent = True
+
 
 class ProtocolMismatch(PeerError):
     """No version of the protocol, or no answer, that both ends understand."""
+
+    permanent = True
 
 
 class DeviceError(HandsetError):

@@ -15,6 +15,7 @@ from handset.controls.keyboard import Keyboard
 from handset.controls.lines import LineControl
 from handset.core.events import Observe
 from handset.settings import Settings, load
+from handset.starting import Files
 
 log = logging.getLogger("handset")
 
@@ -64,8 +65,7 @@ async def _run(settings: Settings, control: str) -> int:
         AppSettings(
             settings.card,
             settings.target,
-            settings.state,
-            settings.runtime,
+            Files(settings.state, settings.runtime),
             settings.handset_id,
             settings.label,
             settings.turn,

@@ -146,7 +146,8 @@ def parse(data: dict[str, Any], where: str = "settings") -> Settings:
     for section in data.keys() - FIELDS.keys():
         problems.append(f"[{section}]: no such section{_near(section, FIELDS)}")
     edge, audio = values["edge"], values["audio"]
-    if not edge["credential_file"] and not edge["credential_env"]:
+    wrong_kind = any(problem.startswith("edge.credential_") for problem in problems)
+    if not edge["credential_file"] and not edge["credential_env"] and not wrong_kind:
         problems.append("edge: name credential_file or credential_env, where the credential is")
     if edge["credential_file"] and edge["credential_env"]:
         problems.append("edge: both credential_file and credential_env; keep one")
@@ -207,7 +208,7 @@ def _value(
         return spec.default
     if spec.kind is str and spec.default is None and not value.strip():
         problems.append(f"{section}.{name} is empty; {spec.cure}")
-    if spec.high and not spec.low <= value <= spec.high:
+    if spec.low < spec.high and not spec.low <= value <= spec.high:
         problems.append(f"{section}.{name} = {value}: must be {spec.low:g} to {spec.high:g}")
     return value
 

@@ -218,6 +218,11 @@ class Playout:
         lib.kh_playout_render(self._q, data, frames, dac_ns, now_ns, flags)
         return out
 
+    def native_render(self) -> tuple[int, int]:
+        """Addresses of ``kh_playout_render`` and of the queue, for a bench that calls from C."""
+        address = ffi.addressof(lib, "kh_playout_render")
+        return int(ffi.cast("intptr_t", address)), int(ffi.cast("intptr_t", self._q))
+
     def close(self) -> None:
         """Frees the queue. Idempotent; the stream must be closed."""
         if self._q is None:

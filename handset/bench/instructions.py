@@ -12,6 +12,7 @@ each function block by block from a function of its own, around which callgrind 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import re
 import shutil
@@ -25,7 +26,6 @@ from typing import Any
 import numpy as np
 from cffi import FFI
 
-from handset.audio import playout
 from handset.audio.playout import Playout, PlayoutConfig
 
 BLOCK = 480
@@ -38,7 +38,7 @@ MOST_OF_RTMIXER = 0.5
 
 _DECLARED = "".join(
     f"void measured_{name}(void *call, void *what, void *out, uint32_t n, uint32_t blocks);"
-    for name in ("speech", "speech_notice", *QUEUED_S, "rtmixer", "rtmixer_two")
+    for name in ("warm_up", "speech", "speech_notice", *QUEUED_S, "rtmixer", "rtmixer_two")
 ) + (
     "void measured_bare(const int16_t *speech, const int16_t *notice, int16_t *out,"
     " uint32_t n, uint32_t blocks);"
@@ -46,15 +46,19 @@ _DECLARED = "".join(
 _SOURCE = """
 #include <stdint.h>
 #include <string.h>
+#include <valgrind/callgrind.h>
 typedef void render(void *, int16_t *, uint32_t, int64_t, int64_t, uint32_t);
 typedef int callback(const void *, void *, unsigned long, const double *, unsigned long, void *);
 
 #define RENDER(name) \\
   void measured_##name(void *call, void *q, void *out, uint32_t n, uint32_t blocks) { \\
     int64_t now = 1000000000; \\
+    CALLGRIND_ZERO_STATS; \\
     for (; blocks > 0; blocks--, now += 10000000) \\
       ((render *)call)(q, out, n, now + 20000000, now, 0); \\
+    CALLGRIND_DUMP_STATS_AT(#name); \\
   }
+RENDER(warm_up)
 RENDER(speech)
 RENDER(speech_notice)
 RENDER(clear_10ms)
@@ -64,14 +68,17 @@ RENDER(clear_30min)
 #define RTMIXER(name) \\
   void measured_##name(void *call, void *state, void *out, uint32_t n, uint32_t blocks) { \\
     double time[3] = {0, 1, 1.02}; \\
+    CALLGRIND_ZERO_STATS; \\
     for (; blocks > 0; blocks--, time[1] += 0.01, time[2] += 0.01) \\
       ((callback *)call)(0, out, n, time, 0, state); \\
+    CALLGRIND_DUMP_STATS_AT(#name); \\
   }
 RTMIXER(rtmixer)
 RTMIXER(rtmixer_two)
 
 void measured_bare(const int16_t *speech, const int16_t *notice, int16_t *out,
                    uint32_t n, uint32_t blocks) {
+  CALLGRIND_ZERO_STATS;
   for (; blocks > 0; blocks--, speech += n, notice += n) {
     uint32_t i;
     memcpy(out, speech, n * sizeof *out);
@@ -80,6 +87,7 @@ void measured_bare(const int16_t *speech, const int16_t *notice, int16_t *out,
       out[i] = (int16_t)(sum > 32767 ? 32767 : sum < -32768 ? -32768 : sum);
     }
   }
+  CALLGRIND_DUMP_STATS_AT("bare");
 }
 """
 
@@ -106,19 +114,19 @@ def work(library: str) -> None:
     out = own.new("int16_t[]", 2 * BLOCK)
 
     def render(case: str, queue: Playout, blocks: int) -> None:
-        address = playout.ffi.addressof(playout.lib, "kh_playout_render")
-        call, q = (int(playout.ffi.cast("intptr_t", each)) for each in (address, queue.handle))
+        call, q = queue.native_render()
         case_of = getattr(helper, f"measured_{case}")
         case_of(own.cast("void *", call), own.cast("void *", q), out, BLOCK, blocks)
 
     frames = np.full((BLOCKS + 1) * BLOCK, 20_000, np.int16)
-    for case in ("speech", "speech_notice"):
+    for case in ("warm_up", "speech", "speech_notice"):
         queue = Playout(PlayoutConfig(48_000, seconds=1, notice_seconds=1))
         queue.write(0, frames, True)
-        if case == "speech_notice":
+        if case != "speech":
             queue.notice(frames)
         queue.render(BLOCK, 0, 0)
         render(case, queue, BLOCKS)
+        queue.close()
     for case, seconds in QUEUED_S.items():
         queue = Playout(PlayoutConfig(CLEAR_RATE, seconds=seconds + 1, notice_seconds=1))
         _fill(queue, round(seconds * CLEAR_RATE) + BLOCK)
@@ -139,11 +147,11 @@ def _fill(queue: Playout, frames: int) -> None:
 def _rtmixer(own: FFI, helper: Any) -> None:
     """Its callback with one, then two, buffers playing; nothing where it is not installed."""
     try:
-        import pa_ringbuffer
-        from _rtmixer import ffi, lib
+        module = importlib.import_module("_rtmixer")
+        ffi, lib = module.ffi, module.lib
+        ring = importlib.import_module("pa_ringbuffer").init(ffi, lib)
     except ImportError:
         return
-    ring = pa_ringbuffer.init(ffi, lib)
     total = (BLOCKS + 1) * BLOCK
     out = own.new("float[]", BLOCK)
     for case, buffers in (("rtmixer", 1), ("rtmixer_two", 2)):
@@ -170,7 +178,7 @@ def _rtmixer(own: FFI, helper: Any) -> None:
         getattr(helper, f"measured_{case}")(call, where, out, BLOCK, BLOCKS)
 
 
-# ---- around it -------------------------------------------------------------------------------------
+# ---- around it ---------------------------------------------------------------------------------
 
 
 def measure() -> dict[str, float]:
@@ -184,11 +192,13 @@ def measure() -> dict[str, float]:
         library = directory / "measured.so"
         _run("cc", "-O3", "-DNDEBUG", "-shared", "-fPIC", "-o", library, directory / "measured.c")
         _run(
-            "valgrind", "--tool=callgrind", "--zero-before=measured_*", "--dump-after=measured_*",
-            f"--callgrind-out-file={directory}/out", sys.executable, "-c",
+            "valgrind", "--tool=callgrind", f"--callgrind-out-file={directory}/out",
+            sys.executable, "-c",
             f"from handset.bench.instructions import work; work({str(library)!r})",
         )  # fmt: skip
-        return dict(_counts(path) for path in directory.glob("out.*") if _case(path))
+        counts = dict(_counts(path) for path in directory.glob("out.*") if _case(path))
+    del counts["warm_up"]  # the linker's work is in it
+    return counts
 
 
 def _run(*command: str | Path) -> None:
@@ -198,9 +208,7 @@ def _run(*command: str | Path) -> None:
 
 
 def _case(path: Path) -> str | None:
-    found = re.search(
-        r"^desc: Trigger: --dump-after=measured_(\w+)", path.read_text(), re.MULTILINE
-    )
+    found = re.search(r"^desc: Trigger: Client Request: (\w+)", path.read_text(), re.MULTILINE)
     return found[1] if found else None
 
 

@@ -21,7 +21,8 @@ from handset.core.events import Observe
 from handset.fakes.virtual_card import VirtualCard
 
 if TYPE_CHECKING:
-    from handset.app import Application, Tap
+    from handset.app import Application
+    from handset.uplink import Tap
 
 PRESS_LATE_MS = 150
 """The operator speaks before the button is down: what the pre-roll is for."""
@@ -133,6 +134,7 @@ async def stage(
     from handset.audio.card import CardSettings
     from handset.audio.devices import ASOUND
     from handset.edge.whip import Target
+    from handset.starting import Files
 
     root = card.asound_root if card is not None else ASOUND
     with TemporaryDirectory(prefix="handset-bench-") as disk:
@@ -141,8 +143,7 @@ async def stage(
             settings = AppSettings(
                 CardSettings(device, rate=rate, asound_root=root),
                 lambda: target,
-                Path(disk) / "state",
-                Path(disk) / "runtime",
+                Files(Path(disk) / "state", Path(disk) / "runtime"),
                 handset_id="bench",
                 label="bench",
             )
@@ -150,7 +151,7 @@ async def stage(
             made = Stage(app, edge, card)
             app.watchers.append(made.seen)
             if tap is not None:
-                app.taps.append(tap)
+                app.uplink.taps.append(tap)
             running = asyncio.ensure_future(app.run())
             try:
                 await made.until("the edge's welcome", "session.open")

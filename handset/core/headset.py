@@ -242,7 +242,6 @@ class Headset:
         return [
             ev.EndTurnAudio(fact.turn, 0),
             ev.ForgetTurnAudio(fact.turn),
-            ev.Log({"k": "turn_over", "turn": fact.turn}),
             *self._keep([abandoned]),
             Observe("turn.abandoned", now, {"turn": fact.turn, "reason": fact.reason}),
         ]
@@ -275,7 +274,6 @@ class Headset:
         }
         return [
             *effects,
-            ev.Log({"k": "turn_over", "turn": fact.turn}),
             *self._keep([commit]),
             Observe("turn.committed", now, facts),
         ]

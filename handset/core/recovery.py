@@ -19,7 +19,7 @@ from handset.core import receipts
 from handset.core.facts import Anchor, Answer, Snapshot
 from handset.core.item import Item, ItemState
 from handset.core.ledger import Cut, Ledger, LedgerFault
-from handset.core.messages import Cause, Durable, PlayoutCleared, TurnAbandoned
+from handset.core.messages import Cause, Commit, Durable, PlayoutCleared, TurnAbandoned
 from handset.core.playback import NO_DEVICE
 from handset.core.receipts import Context
 from handset.core.segments import DeviceTiming
@@ -109,6 +109,13 @@ def append_record(item_id: str, frames: int, samples: int) -> Record:
     return {"k": "append", "item": item_id, "frames": frames, "samples": samples}
 
 
+def event_record(event: Durable, text: str) -> Record:
+    """A durable event, as ``text``. That it ends its turn is in the same record, so that
+    no turn ends twice, or never."""
+    ends = event.turn if isinstance(event, Commit | TurnAbandoned) else None
+    return {"k": "event", "event": text, "ends_turn": ends}
+
+
 def _apply(replay: _Replay, record: Record) -> None:
     kind = record["k"]
     if kind == "device":
@@ -118,8 +125,9 @@ def _apply(replay: _Replay, record: Record) -> None:
     elif kind == "turn":
         replay.turn = max(replay.turn, record["turn"])
         replay.open_turn = record["turn"]
-    elif kind == "turn_over":
-        replay.open_turn = None if replay.open_turn == record["turn"] else replay.open_turn
+    elif kind == "event":
+        if replay.open_turn == record["ends_turn"]:
+            replay.open_turn = None
     else:
         _apply_lane(replay, replay.ledger, kind, record)
 

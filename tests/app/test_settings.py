@@ -50,7 +50,7 @@ WRONG: list[tuple[str, str, Any, str]] = [
     ("edge", "url", 1, "= 1: must be the edge's WHIP address"),
     ("edge", "url", "ftp://edge/whip", "no http:// or https:// URL"),
     ("edge", "url", "http://[", "no http:// or https:// URL"),
-    ("edge", "fingerprint", "zz", "'ZZ' is no SHA-256"),
+    ("edge", "fingerprint", "zz", "'zz' is no SHA-256"),
     ("edge", "fingerprint", 5, "= 5: must be the SHA-256"),
     ("edge", "credential_file", [], "= []: must be a file that holds the credential"),
     ("edge", "credential_env", 1.5, "= 1.5: must be the environment variable"),
@@ -87,7 +87,7 @@ def test_a_wrong_field_is_told_with_its_value_and_its_cure(
 ) -> None:
     (line,) = problems(example(**{section: {name: value}}))
     assert line.startswith(f"file: {section}.{name}")
-    assert said.removeprefix("'ZZ' ") in line
+    assert said in line
 
 
 def test_every_field_has_a_wrong_value_here() -> None:
@@ -246,7 +246,7 @@ def test_anything_gives_settings_or_says_what_is_wrong(
     try:
         made = parse({**other, **data})
     except WrongSettings as wrong:
-        assert all(line.startswith("settings: ") for line in str(wrong).split("\nsettings: ")[:1])
+        assert str(wrong).startswith("settings: ")
     else:
         assert isinstance(made, Settings)
         assert 2 <= made.card.block_ms <= 60

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import array
 import asyncio
+import fcntl
 import os
+import termios
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -90,10 +93,6 @@ async def test_the_rest_of_a_line_that_is_too_long_is_no_press() -> None:
 
 def _unread(write: int) -> int:
     """Bytes in the pipe."""
-    import array
-    import fcntl
-    import termios
-
     n = array.array("i", [0])
     fcntl.ioctl(write, termios.FIONREAD, n)
     return n[0]

@@ -44,28 +44,27 @@ def one_final_receipt(rig: Rig) -> None:
     assert announced - alive == set(finals), (announced, alive, finals)
 
 
-def _on_tape(card: FakeCard, answers: list[Answer]) -> Counter[int]:
-    """Frames by item number, from the card's own record. What a clear faded is checked
-    against the curve of the fade, and counted."""
+def _on_tape(card: FakeCard, answers: list[Answer], upto: int | None = None) -> Counter[int]:
+    """Frames by item number, from the card's own record (below device frame ``upto``). What
+    a clear faded is checked against the curve of the fade, and counted."""
     tape = card.tape
-    plain = tape.copy()
+    plain = tape[:upto].copy()
     found: Counter[int] = Counter()
     for answer in answers:
         start = int(answer.device_frame)
-        if answer.faded == 0:
+        if answer.faded == 0 or (upto is not None and start >= upto):
             continue
-        last = int(tape[start - 1]) - LOUD
-        number, index = divmod(last, CYCLE)
+        number, index = divmod(int(tape[start - 1]) - LOUD, CYCLE)
         n = min(answer.faded, len(tape) - start)
         codes = LOUD + number * CYCLE + (index + 1 + np.arange(n)) % CYCLE
         gains = np.array([fade_gain(i, card.playout.fade) for i in range(n)])
         expected = (codes * 32768 * gains) >> 30
         assert np.array_equal(tape[start : start + n], expected), "a fade is not its curve"
         plain[start : start + n] = 0
-        found[number] += answer.faded
-    numbers = (plain[plain >= LOUD] - LOUD) // CYCLE
+        found[number] += answer.faded if upto is None else min(answer.faded, upto - start)
     assert not np.any((plain != 0) & (plain < LOUD)), "something sounds that no item is"
-    found.update(Counter(int(n) for n in numbers))
+    numbers = (plain[plain >= LOUD] - LOUD) // CYCLE
+    found.update(Counter(numbers.tolist()))
     return found
 
 
@@ -91,19 +90,11 @@ def played_is_a_lower_bound(rig: Rig) -> None:
     """What is said to be played has left a converter, on the card's own word; exactly that
     much when it is said to be exact."""
     heard: Counter[int] = Counter()
-    cards = [(card, answers) for card, answers in rig.tapes]
+    cards = list(rig.tapes)
     if rig.card is not None:
         cards.append((rig.card, rig.answers))
     for card, answers in cards:
-        left = card.heard
-        heard.update(Counter(((left[left >= LOUD] - LOUD) // CYCLE).tolist()))
-        for answer in answers:  # faded frames sound below the mark
-            n = max(min(len(left) - int(answer.device_frame), answer.faded), 0)
-            if n:
-                start = int(answer.device_frame)
-                number = (int(card.tape[start - 1]) - LOUD) // CYCLE
-                inside = left[start : start + n]
-                heard[number] += int(np.count_nonzero(inside < LOUD))
+        heard += _on_tape(card, answers, card.left(card.now_ns))
     ledger = rig.headset.playback.ledger
     for name, receipt in rig.finals().items():
         item = ledger.closed.get(name)

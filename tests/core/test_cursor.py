@@ -240,3 +240,17 @@ def test_progress_names_the_item_that_sounds() -> None:
     progress = rig.sent_to_edge(msg.PlayoutProgress)[-1]
     assert progress.item_id == "a"
     assert 0 < progress.handed <= cursors(rig)["a"].handed
+
+
+def test_what_was_handed_whole_is_not_cut_while_it_leaves_the_device() -> None:
+    rig = Rig()
+    rig.say("r", "a", 4_800)
+    rig.play(9_600)
+    assert rig.card.in_device(rig.now) > 0
+    rig.press()
+    assert rig.clears == []
+    rig.run(200)
+    assert rig.final_states() == {"a": "played"}
+    assert rig.of(msg.Truncate) == []
+    rig.release()
+    finish(rig)

@@ -297,3 +297,21 @@ def test_what_makes_no_sense_is_counted_and_costs_nothing() -> None:
     rig.run(500)
     assert rig.final_states() == {"a": "played"}
     rest(rig)
+
+
+def test_an_item_that_goes_on_at_the_last_moment_ends_later() -> None:
+    """It was overdue and all of it handed; what was thought to be its last frame is not."""
+    rig = Rig()
+    rig.response("r")
+    rig.start_item("a", "r")
+    rig.audio("a", 60_000)
+    rig.done("r")
+    rig.play(120_000)
+    rig.audio("a", 4_800)
+    rig.end_item("a", 64_800)
+    while not rig.finals():
+        rig.step()
+    last = int(np.flatnonzero(rig.card.tape)[-1])
+    assert rig.card.now_ns > rig.card.time_of(last)
+    assert rig.final_states() == {"a": "played"}
+    rest(rig)

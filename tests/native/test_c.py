@@ -8,22 +8,21 @@ from pathlib import Path
 import pytest
 from builds import NATIVE, ChangedSource, build_c_tests, cache, checked, run
 
-SCALE = {"suite": "3", "long": "30", "campaign": "300"}[os.environ.get("HANDSET_TIER", "suite")]
+SCALE = {"suite": "1", "long": "10", "campaign": "100"}[os.environ.get("HANDSET_TIER", "suite")]
 
-pytestmark = pytest.mark.timeout(3600 if SCALE == "300" else 900)
+pytestmark = pytest.mark.timeout(3600)
 
 
 def ctest(tree: Path) -> str:
-    return checked("ctest", "--test-dir", tree, "--output-on-failure", "--no-tests=error",
-                   timeout=3000)
+    return checked(
+        "ctest", "--test-dir", tree, "--output-on-failure", "--no-tests=error", timeout=3000
+    )
 
 
 @pytest.mark.parametrize("sanitize", ["", "thread", "address,undefined"])
 def test_c_tests(sanitize: str) -> None:
     tree = cache("c-" + (sanitize.replace(",", "-") or "plain"))
-    build_c_tests(
-        NATIVE, tree, f"-DHANDSET_SANITIZE={sanitize}", f"-DHANDSET_TEST_SCALE={SCALE}"
-    )
+    build_c_tests(NATIVE, tree, f"-DHANDSET_SANITIZE={sanitize}", f"-DHANDSET_TEST_SCALE={SCALE}")
     assert "100% tests passed" in ctest(tree)
 
 
@@ -46,48 +45,73 @@ def test_c_tests_as_aarch64(needs) -> None:
 
 FAULTS = {
     "the cut counted at the request": (
-        "playout_render.c", "a.cursor = c->read + faded;", "a.cursor = c->read;"),
+        "playout_render.c",
+        "a.cursor = c->read + faded;",
+        "a.cursor = c->read;",
+    ),
     "the fade reaches into the next run": (
         "playout_render.c",
         "lesser(q->config.fade, lesser(fence - c->read, to_bound(q)))",
-        "lesser(q->config.fade, fence - c->read)"),
+        "lesser(q->config.fade, fence - c->read)",
+    ),
     "the pause reaches into the next run": (
         "playout_render.c",
         "c->target == 0 && (!ramping(q) || to_bound(q) == 0)",
-        "c->target == 0 && !ramping(q)"),
+        "c->target == 0 && !ramping(q)",
+    ),
     "an answer dropped when there is no room": (
         "playout_render.c",
         "KH_ANSWER_FREE_LOAD) == KH_N(KH_ANSWERS)) return 1;",
-        "KH_ANSWER_FREE_LOAD) == KH_N(KH_ANSWERS)) return c->answered = request, 0;"),
+        "KH_ANSWER_FREE_LOAD) == KH_N(KH_ANSWERS)) return c->answered = request, 0;",
+    ),
     "a fade after a pause": (
         "playout_render.c",
         "if (!c->sounding || c->fade_left != 0) return 0;",
-        "if (c->fade_left != 0) return 0;"),
+        "if (c->fade_left != 0) return 0;",
+    ),
     "starved at the end of a run": (
-        "playout_render.c", "&& to_bound(q) != 0 ? KH_STARVED", "? KH_STARVED"),
-    "ducked frames not counted": (
-        "playout_render.c", "    c->counts.ducked += n;\n", ""),
+        "playout_render.c",
+        "&& to_bound(q) != 0 ? KH_STARVED",
+        "? KH_STARVED",
+    ),
+    "ducked frames not counted": ("playout_render.c", "    c->counts.ducked += n;\n", ""),
     "a stale write accepted": (
-        "playout_control.c", "if (generation != c->clears) return KH_STALE;", ""),
+        "playout_control.c",
+        "if (generation != c->clears) return KH_STALE;",
+        "",
+    ),
     "an old pause dismissed": (
-        "playout_control.c", "number != q->control.pauses || ", "(void)number, "),
+        "playout_control.c",
+        "number != q->control.pauses || ",
+        "(void)number, ",
+    ),
     "a pause that outlives a clear": (
         "playout_control.c",
         "  c->mode = KH_PLAY;\n  c->pauses++;\n  c->after_clear = 1;",
-        "  c->pauses++;\n  c->after_clear = 1;"),
+        "  c->pauses++;\n  c->after_clear = 1;",
+    ),
     "written while no clear slot is free": (
-        "playout_control.c", "if (answers_owed(q)) return 0;", ""),
+        "playout_control.c",
+        "if (answers_owed(q)) return 0;",
+        "",
+    ),
     "a torn snapshot taken": (
-        "slots.h", "if (KH_LOAD(slot->begin, KH_RELAXED) == number) return number;",
-        "return number;"),
+        "slots.h",
+        "if (KH_LOAD(slot->begin, KH_RELAXED) == number) return number;",
+        "return number;",
+    ),
     "a half-overwritten answer recovered": (
-        "recover.c", "kept = KH_N(KH_ANSWERS) - 1u;", "kept = KH_N(KH_ANSWERS);"),
-    "a gap forgotten": (
-        "capture.c", "  miss(c, n - k, KH_GAP_READER);\n", ""),
+        "recover.c",
+        "kept = KH_N(KH_ANSWERS) - 1u;",
+        "kept = KH_N(KH_ANSWERS);",
+    ),
+    "a gap forgotten": ("capture.c", "  miss(c, n - k, KH_GAP_READER);\n", ""),
     "a gap rounded down": (
-        "capture.c", "c->config.rate + 500000) / 1000000", "c->config.rate) / 1000000"),
-    "a late block moves the time map": (
-        "timemap.h", "ns < kh_point_at(m, m->current, frame)", "1"),
+        "capture.c",
+        "c->config.rate + 500000) / 1000000",
+        "c->config.rate) / 1000000",
+    ),
+    "a late block moves the time map": ("timemap.h", "ns < kh_point_at(m, m->current, frame)", "1"),
 }
 
 
@@ -96,9 +120,10 @@ def changed(tmp_path_factory: pytest.TempPathFactory) -> ChangedSource:
     return ChangedSource(tmp_path_factory.mktemp("faults") / "native")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", FAULTS)
 def test_planted_fault_is_found(fault: str, changed: ChangedSource) -> None:
     with changed.fault(*FAULTS[fault]):
         tree = build_c_tests(changed.root, changed.root.parent / "build")
         found = run("ctest", "--test-dir", tree, "--stop-on-failure", "-E", "stress")
-    assert found.returncode != 0, f"no C test notices: {fault}"
+    assert "Failed" in found.stdout, f"no C test notices: {fault}"

@@ -31,26 +31,30 @@ def named_orders() -> list[str]:
 
 
 def weakened(model: Path, what: str) -> tuple[str, bool]:
-    return what, run(model, "--weaken", what).returncode != 0
+    done = run(model, "--weaken", what, "--scale", "15")
+    return what, done.returncode == 1 and "FAIL" in done.stdout
 
 
 def all_caught(model: Path, weakenings: list[str]) -> None:
     with ThreadPoolExecutor(2) as pool:
-        survivors = [what for what, caught in pool.map(lambda w: weakened(model, w), weakenings)
-                     if not caught]
+        survivors = [
+            what
+            for what, caught in pool.map(lambda w: weakened(model, w), weakenings)
+            if not caught
+        ]
     assert not survivors, f"relaxed without any test noticing: {survivors}"
 
 
 def test_model_holds(model: Path) -> None:
     text = checked(model, "--scale", SCALE, timeout=3000)
     print(text)
-    assert text.count("ok  ") == len(text.splitlines())
+    assert all(line.startswith("ok  ") for line in text.splitlines())
     assert sum(int(n) for n in re.findall(r": (\d+) executions", text)) > 2_000_000
 
 
 def test_every_named_order_is_needed(model: Path) -> None:
     orders = named_orders()
-    assert len(orders) == 18
+    assert orders
     all_caught(model, orders)
 
 
@@ -68,38 +72,46 @@ FAULTS = {
         "  uint64_t control = KH_LOAD(s->control, KH_CONTROL_LOAD);\n"
         "  uint64_t write = known_write(q, control >> 2);\n",
         "  uint64_t write = KH_LOAD(s->write, KH_WRITE_LOAD);\n"
-        "  uint64_t control = KH_LOAD(s->control, KH_CONTROL_LOAD);\n"),
+        "  uint64_t control = KH_LOAD(s->control, KH_CONTROL_LOAD);\n",
+    ),
     "frames behind a clear that the block does not know": (
         "playout_render.c",
         "    ready = lesser(ready, KH_LOAD(next->fence, KH_RELAXED) - read);\n",
-        "    (void)next;\n"),
+        "    (void)next;\n",
+    ),
     "the read index released before the fade is copied": (
         "playout_render.c",
         "  faded = n == 0 ? 0 : take_fade(q, fence);\n",
-        "  KH_STORE(s->read, fence, KH_READ_STORE);\n"
-        "  faded = n == 0 ? 0 : take_fade(q, fence);\n"),
+        "  KH_STORE(s->read, fence, KH_READ_STORE);\n  faded = n == 0 ? 0 : take_fade(q, fence);\n",
+    ),
     "an answer dropped when there is no room": (
         "playout_render.c",
         "KH_ANSWER_FREE_LOAD) == KH_N(KH_ANSWERS)) return 1;",
-        "KH_ANSWER_FREE_LOAD) == KH_N(KH_ANSWERS)) return c->answered = request, 0;"),
+        "KH_ANSWER_FREE_LOAD) == KH_N(KH_ANSWERS)) return c->answered = request, 0;",
+    ),
     "the control word stored before the fence": (
         "playout_control.c",
         "  c->clears++;\n  slot =",
-        "  c->clears++;\n  store_control(q);\n  slot ="),
+        "  c->clears++;\n  store_control(q);\n  slot =",
+    ),
     "the start of a run published after its frames": (
         "playout_render.c",
         "  /* After `write`: a start is written before its frames are. */\n",
-        "  write = KH_LOAD(s->write, KH_WRITE_LOAD);\n"),
-    "a gap published after the frames behind it": (
+        "  write = KH_LOAD(s->write, KH_WRITE_LOAD);\n",
+    ),
+    "frames published before the gap in front of them": (
         "capture.c",
-        "    KH_STORE(c->write, c->stored, KH_WRITE_STORE);\n  }\n",
-        "    KH_STORE(c->write, c->stored, KH_WRITE_STORE);\n  }\n  publish_gap(c);\n"),
+        "  if (k > 0 && !publish_gap(c)) k = 0;\n",
+        "  if (k > 0) KH_STORE(c->write, c->stored + k, KH_WRITE_STORE);\n"
+        "  if (k > 0 && !publish_gap(c)) k = 0;\n",
+    ),
     "the notice fence loaded after the notice index": (
         "playout_render.c",
         "  uint64_t fence = KH_LOAD(q->shared->notice_fence, KH_CONTROL_LOAD);\n"
         "  uint64_t write = KH_LOAD(q->shared->notice_write, KH_WRITE_LOAD);\n",
         "  uint64_t write = KH_LOAD(q->shared->notice_write, KH_WRITE_LOAD);\n"
-        "  uint64_t fence = KH_LOAD(q->shared->notice_fence, KH_CONTROL_LOAD);\n"),
+        "  uint64_t fence = KH_LOAD(q->shared->notice_fence, KH_CONTROL_LOAD);\n",
+    ),
 }
 
 
@@ -108,9 +120,10 @@ def changed(tmp_path_factory: pytest.TempPathFactory) -> ChangedSource:
     return ChangedSource(tmp_path_factory.mktemp("faults") / "native")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", FAULTS)
 def test_planted_race_is_found(fault: str, changed: ChangedSource) -> None:
     with changed.fault(*FAULTS[fault]):
         tree = build(changed.root / "model", changed.root.parent / "build")
         found = run(tree / "model")
-    assert found.returncode != 0, f"no model test notices: {fault}"
+    assert found.returncode == 1 and "FAIL" in found.stdout, f"no model test notices: {fault}"
