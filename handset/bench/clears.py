@@ -30,7 +30,6 @@ LAG_NS = 30_000_000
 """A clear is asked for up to this long before it is called."""
 SECOND = 1_000_000_000
 _PATIENCE_S = 10.0
-_FOREVER = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +155,7 @@ class Trials:
         while (left := until - time.monotonic_ns()) > 0:
             time.sleep(min(left / SECOND, 0.02 / self.speed))
             rig.look()
-            if self.speed == 1:
-                ledger.finished(time.monotonic_ns())
+            ledger.finished(time.monotonic_ns())
             self._feed(speech, ahead)
 
         lag = self.random.choice((0, self.random.randrange(LAG_NS)))
@@ -171,13 +169,15 @@ class Trials:
             self._result(each, heard, reading, call_ns - lag)
             for each, heard in zip(speech, reading.heard, strict=True)
         )
-        self._offset = self._find_offset(speech, reading)
+        offset = self._offset = self._find_offset(speech, reading)
         due = self._block_due(cut)
+        if restarts:  # and what it is now, the next sample tells
+            self._offset = None
         silent = None if reading.last is None else rig.card.time_ns(reading.last + 1)
         return Clear(
             number, requests, items, reading.faults, call_ns - lag, call_ns, returned_ns,
             cut.answer.now_ns, due, silent, restarts, rig.underflows - underflows,
-            self._offset, stale == STALE,
+            offset, stale == STALE,
         )  # fmt: skip
 
     def _clear(self, lag: int) -> tuple[int, int, int]:
@@ -207,12 +207,10 @@ class Trials:
 
     def _await_silence(self) -> None:
         deadline = time.monotonic() + _PATIENCE_S
-        rig, timing = self.rig, self.rig.stream.timing
-        if self.speed != 1:  # the ledger's times are not the card's then; frames are
-            rig.card.wait_committed(rig.card.now_frame() + timing.buffer + timing.block)
+        rig = self.rig
         while rig.ledger.items:
             rig.look()
-            rig.ledger.finished(time.monotonic_ns() if self.speed == 1 else _FOREVER)
+            rig.ledger.finished(time.monotonic_ns())
             if time.monotonic() > deadline:
                 raise TimeoutError(f"items stay open: {', '.join(rig.ledger.items)}")
             time.sleep(0.001)

@@ -82,7 +82,7 @@ def judge(
     moved = sum(
         a.offset != b.offset
         for a, b in pairwise(clears)
-        if b.restarts == 0 and None not in (a.offset, b.offset)
+        if a.restarts == b.restarts == 0 and None not in (a.offset, b.offset)
     )
     lost = timing.buffer + timing.block
     outside = [

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import base64
+import io
 import json
 import logging
 import sys
@@ -18,6 +19,7 @@ import time
 import wave
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +31,12 @@ from handset.bench.stage import Stage, StageError, stage
 from handset.errors import HandsetError
 from handset.fakes.virtual_card import VirtualCard
 
+if TYPE_CHECKING:
+    from handset.bench.verdict import Verdict
+
 INTERRUPT_AFTER_S = 3.2
+WIDTH = 150
+"""Columns, where the output is no terminal."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -86,12 +93,13 @@ class Trace:
 async def _talk(args: argparse.Namespace, card: VirtualCard | None) -> int:
     from handset.bench.verdict import judge
 
-    console = Console(record=args.svg is not None, width=None if sys.stdout.isatty() else 150)
+    console = Console(width=None if sys.stdout.isatty() else WIDTH)
     device = card.device if card is not None else args.device
     rate = card.rate if card is not None else args.rate
     trace = Trace()
     async with stage(card, device, rate, trace.add) as made:
-        console.print(_first_line(made))
+        first_line = _first_line(made)
+        console.print(first_line, highlight=False)
         watcher = asyncio.ensure_future(_watch(console, made))
         try:
             await (_operator(made) if card is not None else _person(made))
@@ -111,9 +119,20 @@ async def _talk(args: argparse.Namespace, card: VirtualCard | None) -> int:
         args.trace.write_text(trace.text())
         console.print(f"wrote {args.trace}: {len(trace.lines)} messages")
     if args.svg is not None:
-        console.save_svg(str(args.svg), title="handset bench")
-        print(f"wrote {args.svg}")
+        _draw(args.svg, first_line, made, verdict)
+        console.print(f"wrote {args.svg}")
     return 0 if verdict.passed else 1
+
+
+def _draw(path: Path, first_line: str, made: Stage, verdict: Verdict) -> None:
+    """The events and the result as a picture."""
+    paper = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
+    paper.print(first_line, highlight=False)
+    for record in made.records:
+        if line := view.event_line(made, record):
+            paper.print(line, highlight=False)
+    view.final(paper, made, verdict)
+    paper.save_svg(str(path), title="handset bench")
 
 
 def _first_line(made: Stage) -> str:

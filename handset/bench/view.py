@@ -60,7 +60,7 @@ def _cursors(name: str, length: int, rate: int, values: dict[str, int]) -> Table
     table.add_row(Text(name, style="bold"), "", "")
     for what, value in values.items():
         bar = _bar(value / length if length else 0, styles[what])
-        table.add_row(f"  {what:<10}", bar, seconds(value, rate))
+        table.add_row(f"  {what:<14}", bar, seconds(value, rate))
     return table
 
 
@@ -91,7 +91,7 @@ def live(stage: Stage) -> RenderableType:
         cursor = item.cursor() if item is not None else None
         values = {
             "generated": edge["generated"],
-            "sent": edge["sent"],
+            "sent": max(edge["sent"], cursor.received if cursor else 0),
             "received": cursor.received if cursor else 0,
             "played": cursor.played if cursor else 0,
         }

@@ -388,7 +388,7 @@ class Playback:
         return now_ns - since >= END_DEADLINE_NS
 
     def _closed(self, items: list[Item], now_ns: int) -> list[Effect]:
-        effects: list[Effect] = [Log({"k": "final", "item": item.item_id}) for item in items]
+        effects: list[Effect] = []
         for item in items:
             self._said_queued.discard(item.item_id)
             facts: dict[str, object] = {"cursor": item.cursor(), "reason": item.reason}

@@ -19,7 +19,14 @@ from handset.core import receipts
 from handset.core.facts import Anchor, Answer, Snapshot
 from handset.core.item import Item, ItemState
 from handset.core.ledger import Cut, Ledger, LedgerFault
-from handset.core.messages import Cause, Commit, Durable, PlayoutCleared, TurnAbandoned
+from handset.core.messages import (
+    Cause,
+    Commit,
+    Durable,
+    PlayoutCleared,
+    PlayoutReceipt,
+    TurnAbandoned,
+)
 from handset.core.playback import NO_DEVICE
 from handset.core.receipts import Context
 from handset.core.segments import DeviceTiming
@@ -110,10 +117,14 @@ def append_record(item_id: str, frames: int, samples: int) -> Record:
 
 
 def event_record(event: Durable, text: str) -> Record:
-    """A durable event, as ``text``. That it ends its turn is in the same record, so that
-    no turn ends twice, or never."""
-    ends = event.turn if isinstance(event, Commit | TurnAbandoned) else None
-    return {"k": "event", "event": text, "ends_turn": ends}
+    """A durable event, as ``text``. What it ends is in the same record: a turn or an item
+    whose end was said ends no second time, and one whose end was not said does."""
+    record: Record = {"k": "event", "event": text}
+    if isinstance(event, Commit | TurnAbandoned):
+        record["ends_turn"] = event.turn
+    elif isinstance(event, PlayoutReceipt) and event.state != "queued":
+        record["ends_item"] = event.item_id
+    return record
 
 
 def _apply(replay: _Replay, record: Record) -> None:
@@ -126,7 +137,8 @@ def _apply(replay: _Replay, record: Record) -> None:
         replay.turn = max(replay.turn, record["turn"])
         replay.open_turn = record["turn"]
     elif kind == "event":
-        if replay.open_turn == record["ends_turn"]:
+        replay.ledger.forget(record.get("ends_item", ""))
+        if replay.open_turn == record.get("ends_turn"):
             replay.open_turn = None
     else:
         _apply_lane(replay, replay.ledger, kind, record)
@@ -180,8 +192,6 @@ def _apply_lane(replay: _Replay, ledger: Ledger, kind: str, record: Record) -> N
         replay.clear = max(replay.clear, request)
     elif kind == "answer":
         _note(replay, ledger.replay_answer(_answer(record)))
-    elif kind == "final":
-        ledger.forget(record["item"])
 
 
 def _answer(record: Record) -> Answer:

@@ -72,7 +72,9 @@ def test_each_claim_can_fail(clear: Clear, claim: str) -> None:
 def test_a_shift_of_the_device_against_the_card() -> None:
     moved = replace(CLEAR, offset=701)
     assert red(CLEAR, moved) == ["device frames never shift"]
+    # A restart is somewhere between the first samples of two clears: in the one or the other.
     assert red(CLEAR, replace(moved, restarts=1)) == []
+    assert red(replace(CLEAR, restarts=1), moved) == []
 
 
 def test_a_restart_may_lose_what_the_bound_says() -> None:

@@ -478,7 +478,7 @@ def test_the_edge_never_hears_of_an_input_clear() -> None:
     assert all(m.TYPE != "input_audio_buffer.clear" for _, m in rig.edge.messages)
 
 
-# ---- the journal -----------------------------------------------------------------------------------
+# ---- the journal ---------------------------------------------------------------------------
 
 
 def test_the_journal_is_kept_while_anything_is_undecided() -> None:
@@ -503,7 +503,7 @@ def test_the_journal_is_kept_while_anything_is_undecided() -> None:
     assert resets() == before + 2
 
 
-# ---- the end ---------------------------------------------------------------------------------------
+# ---- the end -------------------------------------------------------------------------------
 
 
 def test_a_stop_sends_cursors_first_and_leaves_when_they_are_acknowledged() -> None:
