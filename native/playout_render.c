@@ -25,6 +25,9 @@ int32_t kh_fade_gain(uint32_t i, uint32_t fade) {
   return gain > 0 ? gain : 1;
 }
 
+/* PortAudio flags a few blocks on end after an underflow; the first is the restart. */
+enum { FLAGGED_ON_END = 4 };
+
 static uint64_t lesser(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 /* Start of the next run that is queued, or a frame that is never reached. */
@@ -338,7 +341,10 @@ void kh_playout_render(kh_playout *q, int16_t *out, uint32_t n, int64_t dac_ns,
   int stalled;
   /* After `write`: a start is written before its frames are. */
   c->bound_seen = KH_LOAD(s->bound_write, KH_WRITE_LOAD);
-  if (flags & KH_UNDERFLOW) c->counts.underflows++;
+  if (flags & KH_UNDERFLOW) {
+    c->counts.underflows++;
+    if (c->time.blocks > FLAGGED_ON_END) kh_timemap_restart(&c->time, top);
+  }
   if (flags & KH_NOMINAL_TIME) c->counts.nominal_times++;
   else kh_timemap_block(&c->time, top, dac_ns);
 

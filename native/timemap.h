@@ -57,6 +57,16 @@ static inline int64_t kh_timemap_at(const kh_timemap *m, uint64_t frame) {
   return a;
 }
 
+/* From `frame` on another mapping holds: the device was started anew. */
+static inline void kh_timemap_restart(kh_timemap *m, uint64_t frame) {
+  if (m->windows == 0) return;
+  m->since = frame;
+  m->since_ns = kh_timemap_at(m, frame);
+  m->restarts++;
+  m->windows = 0;
+  m->blocks = 0;
+}
+
 /* One block: `frame` is its first frame. Returns by how many ns the device's time
  * jumped when this block was a restart, 0 otherwise. */
 static inline int64_t kh_timemap_block(kh_timemap *m, uint64_t frame, int64_t ns) {
@@ -65,16 +75,12 @@ static inline int64_t kh_timemap_block(kh_timemap *m, uint64_t frame, int64_t ns
   here.frame = frame;
   here.ns = ns;
   if (m->windows != 0) {
-    int64_t due = kh_timemap_at(m, frame);
-    if (ns - due > m->restart_ns) {
-      jump = ns - due;
-      m->since = frame;
-      m->since_ns = due;
-      m->restarts++;
-      m->windows = 0;
-      m->blocks = 0;
+    int64_t late = ns - kh_timemap_at(m, frame);
+    if (late > m->restart_ns) {
+      jump = late;
+      kh_timemap_restart(m, frame);
     }
-  } else {
+  } else if (m->restarts == 0) {
     m->since = frame;
     m->since_ns = ns;
   }

@@ -58,6 +58,4 @@ def page() -> str:
 
 
 if __name__ == "__main__":
-    import sys
-
-    sys.stdout.write(page())
+    print(page(), end="")

@@ -7,6 +7,7 @@ asks anyone how far playout got: only answers and snapshots move a cursor.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 
 from handset.core import receipts
@@ -29,11 +30,20 @@ from handset.core.events import (
 from handset.core.item import Item
 from handset.core.lane import Hole, Lane, Response
 from handset.core.ledger import Cut, Ledger
-from handset.core.messages import AudioWanted, Cause, Durable, Output, PlayoutCleared
+from handset.core.messages import (
+    AudioWanted,
+    Cause,
+    Durable,
+    Output,
+    PlayoutCleared,
+    ResponseCancel,
+)
 from handset.core.packets import ItemAudio, ItemEnd, ItemStart
 from handset.core.receipts import Context
 from handset.core.segments import DeviceTiming
 
+OUR_CAUSES = ("gesture", "device_lost", "shutdown")
+"""Clears that the edge has not asked for: what it still generates is cancelled there."""
 KEEP_CLEARED = 256
 END_DEADLINE_NS = 2_000_000_000
 """How long an item's end, or another item, is waited for: after ``response.done``, after
@@ -63,8 +73,8 @@ class Playback:
         self._output = Output(1.0, False, "", False)
         self._ready = False
         self._linked_ns: int | None = None
-        self._stopped: dict[int, tuple[str, list[str]]] = {}
-        """By the clear's number: the session it was asked in, and responses."""
+        self._asked: deque[tuple[str, list[str]]] = deque()
+        """Of every clear without an answer: the session it was asked in, and responses."""
         self._said_queued: set[str] = set()
         self._losing: tuple[int, str] | None = None
         self._cleared: dict[str, PlayoutCleared] = {}
@@ -274,12 +284,16 @@ class Playback:
             item.item_id for item in self.ledger.live() if only is None or item.response_id == only
         )
         request = self.generation = self.ledger.clear(cause, only)
-        for response_id in responses:
-            self.lane.kill(response_id)
+        cancels = [
+            Send(ResponseCancel(response_id=response_id))
+            for response_id in responses
+            if (response := self.lane.kill(response_id)) is not None
+            and response.done_ns is None
+            and cause.kind in OUR_CAUSES
+        ]
         if self._current in responses:
             self._current = None
-        asked_in = session or self._context().session
-        self._stopped.setdefault(request, (asked_in, []))[1].extend(responses)
+        self._asked.append((session or self._context().session, responses))
         record: dict[str, object] = {
             "k": "clear",
             "request": request,
@@ -293,6 +307,7 @@ class Playback:
             Remember("clear", str(request)),
             ClearPlayout(request),
             DropDecoders(stopped),
+            *cancels,
             Observe("clear.asked", cause.at_ns, {"request": request, "cause": cause.kind}),
         ]
 
@@ -336,13 +351,11 @@ class Playback:
         return effects
 
     def _cut(self, cut: Cut, now_ns: int, lost: list[Item]) -> list[Effect]:
-        stopped = [self._stopped.pop(n) for n in cut.requests if n in self._stopped]
-        responses = [name for _, names in stopped for name in names]
-        context = self._context()
-        if stopped:
-            context = context.of(stopped[0][0])
-        events = receipts.cleared(context, cut, responses, now_ns, lost)
-        self._remember(responses, events[0])
+        events: list[Durable] = []
+        asked = [self._asked.popleft() for _ in cut.requests]
+        for told in receipts.by_session(self._context(), cut, asked, now_ns, lost):
+            self._remember(told[0].responses, told[0])
+            events += told
         answer = cut.answer
         facts: dict[str, object] = {
             "request": answer.request,
@@ -355,7 +368,7 @@ class Playback:
             "faded": answer.faded,
             "items": [item.cursor() for item in cut.items],
         }
-        return [*self._keep([*events]), Observe("clear.answered", now_ns, facts)]
+        return [*self._keep(events), Observe("clear.answered", now_ns, facts)]
 
     def _lost(self, items: list[Item], cut_before: set[str], now_ns: int) -> list[Effect]:
         """Items that were on their way to the ear when the device went away. One that a

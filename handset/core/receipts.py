@@ -128,6 +128,33 @@ def cleared(
     return (event, *(truncate(context, item, event.event_id, at_ns) for item in hit))
 
 
+def by_session(
+    context: Context,
+    cut: Cut,
+    asked: list[tuple[str, list[str]]],
+    at_ns: int,
+    lost: Iterable[Item] = (),
+) -> list[tuple[PlayoutCleared, *tuple[Truncate, ...]]]:
+    """One transaction for each session that the answer is for: one, unless a new session
+    began before it. ``asked``: of every clear in ``cut.requests`` the session in which it
+    was asked for, and the responses that it stopped."""
+    gone = list(lost)
+    sessions = [session for session, _ in asked]
+    sessions += [item.session for item in (*cut.items, *gone)]
+    told = []
+    for session in dict.fromkeys(sessions):
+        mine = [n for n, (where, _) in enumerate(asked) if where == session]
+        part = replace(
+            cut,
+            causes=tuple(cut.causes[n] for n in mine) or cut.causes,
+            items=tuple(item for item in cut.items if item.session == session),
+        )
+        responses = [name for n in mine for name in asked[n][1]]
+        of_it = [item for item in gone if item.session == session]
+        told.append(cleared(context.of(session), part, responses, at_ns, of_it))
+    return told
+
+
 def withdrawn(
     context: Context, response_id: str, items: list[Item], cause: Cause, at_ns: int
 ) -> PlayoutCleared:

@@ -50,11 +50,11 @@ class Recovered:
 
 @dataclass(slots=True)
 class _Asked:
-    """One clear, by its number: in which session, why, and the responses that it stopped."""
+    """One clear: in which session, why, and the responses that it stopped."""
 
     session: str
-    causes: list[Cause] = field(default_factory=list)
-    responses: list[str] = field(default_factory=list)
+    cause: Cause
+    responses: list[str]
 
 
 @dataclass(slots=True)
@@ -65,7 +65,8 @@ class _Replay:
     turn: int = 0
     open_turn: int | None = None
     clear: int = 0
-    asked: dict[int, _Asked] = field(default_factory=dict)
+    asked: dict[int, list[_Asked]] = field(default_factory=dict)
+    """By number: one each, but for those that coalesced."""
     cuts: list[Cut] = field(default_factory=list)
 
 
@@ -186,9 +187,8 @@ def _apply_lane(replay: _Replay, ledger: Ledger, kind: str, record: Record) -> N
     elif kind == "clear":
         cause = Cause(record["cause"], record["at"])
         request = ledger.clear(cause, record["only"] or None)
-        asked = replay.asked.setdefault(request, _Asked(replay.session))
-        asked.causes.append(cause)
-        asked.responses.extend(record["responses"])
+        asked = _Asked(replay.session, cause, record["responses"])
+        replay.asked.setdefault(request, []).append(asked)
         replay.clear = max(replay.clear, request)
     elif kind == "answer":
         _note(replay, ledger.replay_answer(_answer(record)))
@@ -255,10 +255,13 @@ def _playout(replay: _Replay, fading: int, context: Context, now_ns: int) -> lis
             item.state, item.reason = ItemState.PLAYED, None
     events: list[Durable] = []
     for cut in replay.cuts:
-        asked = [replay.asked[number] for number in cut.requests if number in replay.asked]
-        stopped = [name for each in asked for name in each.responses]
-        asked_in = context.of(asked[0].session) if asked else context
-        events += receipts.cleared(asked_in, cut, stopped, now_ns)
+        asked = [
+            (each.session, each.responses)
+            for number in dict.fromkeys(cut.requests)
+            for each in replay.asked.get(number, [])
+        ]
+        for told in receipts.by_session(context, cut, asked, now_ns):
+            events += told
     rest = [
         item
         for item in closed
@@ -279,7 +282,7 @@ def _restart(
     context: Context,
     items: list[Item],
     responses: list[str],
-    unanswered: dict[int, _Asked],
+    unanswered: dict[int, list[_Asked]],
     now_ns: int,
 ) -> list[Durable]:
     """The crash itself stopped these: one transaction, as for a clear. It answers clears
@@ -287,9 +290,10 @@ def _restart(
     request = max(unanswered, default=0)
     what = f"restart/{'+'.join(item.item_id for item in items)}"[:192]
     if request:
-        what, context = str(request), context.of(unanswered[request].session)
-    named = [name for asked in unanswered.values() for name in asked.responses]
-    causes = [cause for asked in unanswered.values() for cause in asked.causes]
+        what, context = str(request), context.of(unanswered[request][-1].session)
+    asked = [each for number in unanswered for each in unanswered[number]]
+    named = [name for each in asked for name in each.responses]
+    causes = [each.cause for each in asked]
     event = PlayoutCleared(
         **context.envelope(f"clear/{what}", now_ns, "playout"),
         request=request,

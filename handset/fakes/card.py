@@ -80,9 +80,11 @@ class FakeCard:
         first = self._handed
         self.now_ns = max(self.now_ns, self.time_of(first - max(self.buffer - n, 0)))
         flags = 0
-        if first and self.now_ns > self.time_of(first):
+        ahead = max(self.buffer - n, 0) * self._frame_ns
+        if first == 0:  # the device starts with its first block, whenever that comes
+            self._lines[0] = (0, self.now_ns + ahead)
+        elif self.now_ns > self.time_of(first):
             flags = UNDERFLOW
-            ahead = max(self.buffer - n, 0) * self._frame_ns
             self._lines.append((first, self.now_ns + ahead))
         out = self.playout.render(n, self._reported(self.time_of(first)), self.now_ns, flags)
         self._parts.append(out[:: self.playout.config.channels])

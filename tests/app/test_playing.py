@@ -21,6 +21,8 @@ RATES = [48_000, 44_100, 16_000]
 REPLY = speech.load("readings-four")
 OTHER = speech.load("yes-five")
 BLOCK = 480
+RESAMPLER = 100
+"""Frames that may sit in a resampler at most."""
 Records = list[tuple[str, int, int]]
 
 
@@ -51,6 +53,9 @@ class Desk:
         match event:
             case AudioQueued(item_id, frames, samples):
                 self.ledger.append(item_id, frames, samples)
+                item = self.ledger.items[item_id]
+                inside = item.received * item.device_rate / item.rate - item.frames
+                assert -1 < inside < RESAMPLER, "samples that no frame stands for"
                 self.told.append((item_id, frames, samples))
                 self.order.append(("queued", item_id, self.queue.written))
             case ItemQueued(item_id, samples):
@@ -144,7 +149,7 @@ def test_the_journal_has_a_range_before_the_queue_does(rate: int) -> None:
     desk.drain()
     assert desk.records == desk.told
     queue = 0
-    for (frames, step) in zip(desk.records, _pairs(desk.order), strict=True):
+    for frames, step in zip(desk.records, _pairs(desk.order), strict=True):
         (first, _, before), (second, _, after) = step
         assert (first, second) == ("journal", "queued")
         assert (before, after) == (queue, queue + frames[1])

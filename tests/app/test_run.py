@@ -167,7 +167,9 @@ def items(report: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def events(report: dict[str, Any], kind: str) -> list[dict[str, Any]]:
-    return [each["event"] for each in report["events"] if each["type"] == kind]
+    """Each once, however often it arrived."""
+    arrived = (each["event"] for each in report["events"] if each["type"] == kind)
+    return list({event["event_id"]: event for event in arrived}.values())
 
 
 def told(report: dict[str, Any]) -> set[str]:
@@ -199,7 +201,7 @@ async def test_a_turn_is_received_whole_and_its_reply_is_played(bed: Bed) -> Non
             await service.says("turn 1: received by the service")
             report = await edge_has(edge, lambda r: [i for i in items(r) if i["receipt"]])
             (turn,) = report["sessions"][0]["turns"]
-            assert (turn["state"], turn["complete"], turn["missing"]) == ("committed", True, [])
+            assert (turn["state"], turn["complete"], turn["missing"]) == ("admitted", True, [])
             got = await edge.turn_pcm(1)
             assert len(got) == turn["samples"] >= len(ASKED)
             await edge_has(edge, lambda r: items(r)[0]["receipt"] == "played")
@@ -250,32 +252,36 @@ async def test_without_the_edge_the_events_are_kept_for_the_next_run(bed: Bed) -
         kept = int(service.log[-1].split()[-7])
         assert kept >= 3
     known = told(report)
-    async with EdgeProcess(SCRIPT, allow_loopback=True) as later:
-        async with bed.service(bed.settle(later)) as service:
-            await service.says("connected: session")
-            report = await edge_has(later, lambda r: len(told(r)) >= kept)
-            assert len(told(report)) == kept
-            fresh = [each for each in report["events"] if each["event"]["event_id"] not in known]
-            kinds = {each["type"] for each in fresh}
-            assert {"playout.cleared", "playout.receipt", "shutdown"} <= kinds
-            assert await service.stop() == 0
-            assert "all events delivered" in service.log[-1]
+    async with (
+        EdgeProcess(SCRIPT, allow_loopback=True) as later,
+        bed.service(bed.settle(later)) as service,
+    ):
+        await service.says("connected: session")
+        report = await edge_has(later, lambda r: len(told(r)) >= kept)
+        assert len(told(report)) == kept
+        fresh = [each for each in report["events"] if each["event"]["event_id"] not in known]
+        kinds = {each["type"] for each in fresh}
+        assert {"playout.cleared", "playout.receipt", "shutdown"} <= kinds
+        assert await service.stop() == 0
+        assert "all events delivered" in service.log[-1]
 
 
 async def test_a_missing_card_is_said_and_waited_for(bed: Bed) -> None:
     bed.card.unplug()
-    async with EdgeProcess(SCRIPT, allow_loopback=True) as edge:
-        async with bed.service(bed.settle(edge)) as service:
-            await service.says("connected: session")
-            await service.says(bed.card.device)
-            service.hand("press")
-            await service.says("press without effect: no microphone")
-            bed.card.replug()
-            await service.says("sound card")
-            await service.says("sound card kelter-virtual at 48000 Hz")
-            await bed.speaks(service, 1)
-            await service.says("turn 1: received by the service")
-            assert await service.stop() == 0
+    async with (
+        EdgeProcess(SCRIPT, allow_loopback=True) as edge,
+        bed.service(bed.settle(edge)) as service,
+    ):
+        await service.says("connected: session")
+        await service.says(bed.card.device)
+        service.hand("press")
+        await service.says("press without effect: no microphone")
+        bed.card.replug()
+        await service.says("sound card")
+        await service.says("sound card kelter-virtual at 48000 Hz")
+        await bed.speaks(service, 1)
+        await service.says("turn 1: received by the service")
+        assert await service.stop() == 0
 
 
 async def test_a_wrong_credential_is_said_without_it(bed: Bed) -> None:
@@ -289,34 +295,36 @@ async def test_a_wrong_credential_is_said_without_it(bed: Bed) -> None:
 
 
 async def test_unplugged_in_the_middle_of_a_reply(bed: Bed) -> None:
-    async with EdgeProcess(SCRIPT, allow_loopback=True) as edge:
-        async with bed.service(bed.settle(edge)) as service:
-            await service.says("connected: session")
-            since = bed.card.sync()
-            await bed.speaks(service, 1)
-            await edge_has(edge, lambda r: items(r) and items(r)[0]["handed_at_least"] > 12_000)
-            bed.card.unplug()
-            await service.says("sound card lost")
-            report = await edge_has(edge, finals)
-            (final,) = finals(report)
-            assert (final["state"], final["reason"]) == ("cleared", "the sound card is gone")
-            (cleared,) = events(report, "playout.cleared")
-            assert [cause["kind"] for cause in cleared["causes"]] == ["device_lost"]
-            cursor = final["cursor"]
-            sounded = heard(bed.card, since)
-            assert not cursor["exact"]
-            assert cursor["played"] * 2 <= sounded <= cursor["handed"] * 2
-            assert 0 < cursor["lost_max"] * 2 <= BUFFER_AND_BLOCK
-            bed.card.replug()
-            await service.says("sound card kelter-virtual at", times=2)
-            since = bed.card.sync()
-            await bed.speaks(service, 2)
-            await service.says("turn 2: received by the service")
-            report = await edge_has(
-                edge, lambda r: len(items(r)) == 2 and items(r)[1]["receipt"] == "played"
-            )
-            assert heard(bed.card, since) == len(REPLY.pcm(48_000))
-            first, second = report["sessions"][0]["turns"]
-            assert second["complete"]
-            assert first["capture"][1] <= second["capture"][0] < second["capture"][1]
-            assert await service.stop() == 0
+    async with (
+        EdgeProcess(SCRIPT, allow_loopback=True) as edge,
+        bed.service(bed.settle(edge)) as service,
+    ):
+        await service.says("connected: session")
+        since = bed.card.sync()
+        await bed.speaks(service, 1)
+        await edge_has(edge, lambda r: items(r) and items(r)[0]["handed_at_least"] > 12_000)
+        bed.card.unplug()
+        await service.says("sound card lost")
+        report = await edge_has(edge, finals)
+        (final,) = finals(report)
+        assert (final["state"], final["reason"]) == ("cleared", "the sound card is gone")
+        (cleared,) = events(report, "playout.cleared")
+        assert [cause["kind"] for cause in cleared["causes"]] == ["device_lost"]
+        cursor = final["cursor"]
+        sounded = heard(bed.card, since)
+        assert not cursor["exact"]
+        assert cursor["played"] * 2 <= sounded <= cursor["handed"] * 2
+        assert 0 < cursor["lost_max"] * 2 <= BUFFER_AND_BLOCK
+        bed.card.replug()
+        await service.says("sound card kelter-virtual at", times=2)
+        since = bed.card.sync()
+        await bed.speaks(service, 2)
+        await service.says("turn 2: received by the service")
+        report = await edge_has(
+            edge, lambda r: len(items(r)) == 2 and items(r)[1]["receipt"] == "played"
+        )
+        assert heard(bed.card, since) == len(REPLY.pcm(48_000))
+        first, second = report["sessions"][0]["turns"]
+        assert second["complete"]
+        assert first["capture"][1] <= second["capture"][0] < second["capture"][1]
+        assert await service.stop() == 0

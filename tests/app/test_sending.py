@@ -14,9 +14,7 @@ START = 12_345
 
 def packets(first: int, n: int) -> list[tuple[int, bytes]]:
     """``n`` packets of a turn, from its packet ``first`` on; each tells its number."""
-    return [
-        (START + PACKET_SAMPLES * i, f"packet {i}".encode()) for i in range(first, first + n)
-    ]
+    return [(START + PACKET_SAMPLES * i, f"packet {i}".encode()) for i in range(first, first + n)]
 
 
 class Channel:

@@ -90,11 +90,7 @@ def test_samples_lie_where_they_sounded(rate: int, origin: int) -> None:
 def test_a_gap_is_silence_and_what_follows_keeps_its_position(rate: int) -> None:
     frames = sine(np.arange(3 * rate), rate)
     gap = (rate, rate + rate // 3)
-    fed = [
-        (at, part)
-        for at, part in pieces(frames)
-        if at + len(part) <= gap[0] or at >= gap[1]
-    ]
+    fed = [(at, part) for at, part in pieces(frames) if at + len(part) <= gap[0] or at >= gap[1]]
     missing = sorted(set(range(len(frames))) - {at + i for at, p in fed for i in range(len(p))})
     upsampler = Upsampler(rate)
     first, samples = upsampled(upsampler, fed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import termios
 import time
@@ -23,10 +24,8 @@ def terminal() -> Iterator[tuple[int, TextIO]]:
     typed, end = os.openpty()
     with open(end, encoding="utf-8") as stream:
         yield typed, stream
-    try:
+    with contextlib.suppress(OSError):
         os.close(typed)
-    except OSError:
-        pass
 
 
 def mode(stream: TextIO) -> list[object]:

@@ -23,7 +23,7 @@ PAIRS = 10_000
 async def reading(hand: Hand) -> AsyncIterator[tuple[LineControl, int]]:
     """A control that reads, and the end to write to. Its end is awaited."""
     end, write = os.pipe()
-    with open(end, "rb") as stream:
+    with open(end, "rb") as stream:  # noqa: ASYNC230 - it is open already
         control = LineControl(hand, stream)
         running = asyncio.ensure_future(control.run())
         try:
@@ -82,7 +82,7 @@ async def test_the_rest_of_a_line_that_is_too_long_is_no_press() -> None:
     async with reading(hand) as (control, write):
         for _ in range(3):
             os.write(write, b"x" * 10_000)
-            while _unread(write):  # until this piece was taken for itself
+            while _unread(write):  # noqa: ASYNC110 - until this piece was taken for itself
                 await asyncio.sleep(0)
             await asyncio.sleep(0)
         os.write(write, b"press\nrelease\n")

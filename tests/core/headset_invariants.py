@@ -112,11 +112,14 @@ def every_clear_is_answered(rig: Rig) -> None:
     ledger = rig.headset.playback.ledger
     assert ledger.answered == ledger.generation, "a clear waits for its answer"
     asked = set(rig.clears)
-    answered = [event.request for event in rig.of(msg.PlayoutCleared) if event.repeats is None]
-    answered = [request for request in answered if request]
-    assert len(answered) == len(set(answered)), answered
-    assert set(answered) <= asked
+    told = [event for event in rig.of(msg.PlayoutCleared) if not event.repeats and event.request]
+    answered = {event.request for event in told}
+    assert len({(event.session, event.request) for event in told}) == len(told), told
+    assert answered <= asked
     assert not asked or max(answered) == max(asked), (asked, answered)
+    ids = {event.event_id for event in rig.of(msg.PlayoutCleared)}
+    assert {event.cleared for event in rig.of(msg.Truncate)} <= ids
+    assert {event.cleared for event in rig.finals().values() if event.cleared} <= ids
 
 
 def events_are_numbered(rig: Rig) -> None:

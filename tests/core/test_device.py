@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import statistics
 
 import numpy as np
 import pytest
@@ -277,7 +278,8 @@ def truth_at(rig: Rig, item: str, at_ns: int) -> int:
     return int(np.count_nonzero((left >= LOUD) & ((left - LOUD) // CYCLE == rig.number(item))))
 
 
-def what_had_left_lies_within_the_bounds(seed: int) -> None:
+def what_had_left_lies_within_the_bounds(seed: int) -> int:
+    """One clear; returns the width of the bounds, samples at 48 kHz."""
     rng = random.Random(seed)
     rig = Rig(
         blocks=rng.choice([256, 480, 960]),
@@ -302,6 +304,9 @@ def what_had_left_lies_within_the_bounds(seed: int) -> None:
                 rig.card.xrun(rng.randrange(16, 40) * MS)
             case _:
                 rig.step()
+    if rng.random() < 0.9:  # mostly in the middle of speech, now and then dry
+        rig.audio("a", 9_600, 960)
+        rig.run(rng.choice([20, 30, 50]))
     rig.card.now_ns += rng.randrange(0, 5 * MS)
     asked = rig.now
     rig.press()
@@ -313,14 +318,32 @@ def what_had_left_lies_within_the_bounds(seed: int) -> None:
     assert estimate.lo <= truth <= estimate.hi, (estimate, truth)
     assert 0 <= estimate.lo <= estimate.est <= estimate.hi <= cursor.handed
     assert estimate.hi - estimate.lo <= rig.buffer + 960
+    return estimate.hi - estimate.lo
 
 
-def bounds_hold(seeds: int) -> None:
-    for seed in range(seeds):
-        what_had_left_lies_within_the_bounds(seed)
+def bounds_hold(seeds: int) -> list[int]:
+    return [what_had_left_lies_within_the_bounds(seed) for seed in range(seeds)]
 
 
 @pytest.mark.grows
 def test_what_had_left_at_the_request_lies_within_the_bounds() -> None:
     """With silence of every kind in between, drifting clocks and coarse times."""
-    bounds_hold(count(150, 3_000, 10_000))
+    widths = bounds_hold(count(150, 3_000, 10_000))
+    assert 0 < statistics.median(widths) <= 480, "at most one host period"
+
+
+@pytest.mark.parametrize("gap_ms", [1, 3])
+def test_a_short_restart_is_one_too(gap_ms: int) -> None:
+    """A card of two periods that ran dry: the next block lies only 10 ms and the gap later."""
+    rig = Rig(buffer=960)
+    rig.response("r")
+    rig.start_item("a", "r", rate=48_000)
+    rig.audio("a", 48_000, 960)
+    rig.play(14_400)
+    rig.card.xrun(gap_ms * MS)
+    rig.play(9_600)
+    asked = rig.now
+    rig.press()
+    rig.run(100)
+    (cursor,) = rig.of(msg.PlayoutCleared)[0].items
+    assert cursor.at_request.lo <= truth_at(rig, "a", asked) <= cursor.at_request.hi

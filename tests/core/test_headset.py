@@ -341,6 +341,35 @@ def test_another_session_ends_what_the_old_one_said() -> None:
     assert {e.session for e in rig.of(msg.Commit)} == {"s2"}
 
 
+def test_one_answer_for_clears_of_two_sessions_is_told_to_each() -> None:
+    rig = Rig()
+    rig.say("r", "a", 24_000)
+    rig.play(14_400)
+    rig.lose_link()
+    rig.edge.session = "s2"
+    rig.run(250)
+    rig.tell(ev.Tick())
+    (epoch,) = rig.opening
+    rig.links = [epoch]
+    rig.tell(ev.LinkOpened(epoch))
+    rig.serve()  # no callback runs from here on
+    rig.edge.acknowledge_all()
+    rig.serve()
+    rig.say("r", "b", 24_000)
+    rig.press()
+    rig.run(100)
+    cleared = rig.of(msg.PlayoutCleared)
+    assert [(e.event_id, [i.item_id for i in e.items]) for e in cleared] == [
+        ("s1/clear/2", ["a"]),
+        ("s2/clear/2", ["b"]),
+    ]
+    assert [e.causes[0].kind for e in cleared] == ["session_end", "gesture"]
+    assert {e.item_id: e.cleared for e in rig.of(msg.Truncate)} == {
+        "a": "s1/clear/2",
+        "b": "s2/clear/2",
+    }
+
+
 def test_a_session_that_ended_stops_playing() -> None:
     rig = Rig()
     rig.say("r", "a", 48_000)
