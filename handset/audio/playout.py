@@ -145,8 +145,9 @@ class Playout:
 
     @property
     def space(self) -> int:
-        """Frames that a write would take now."""
-        return int(lib.kh_playout_space(self._q))
+        """Frames that a write would take now. None while an answer is taken from the queue
+        and not told yet: the queue then counts fewer clears as open than the ledger does."""
+        return 0 if self._answers else int(lib.kh_playout_space(self._q))
 
     @property
     def written(self) -> int:

@@ -60,6 +60,10 @@ class Item:
     ducked: int = 0
     synthesized: int = 0
     lost: int = 0
+    """Handed frames at the end that may not have sounded: the device was lost."""
+    hole: tuple[int, int] | None = None
+    """Item frames ``[from, until)`` that may not have sounded: the device restarted with
+    them in its buffer. ``until`` may lie beyond what was handed."""
     fenced: int = 0
     runs: list[Run] = field(default_factory=list)
     stopped_by: int | None = None
@@ -104,9 +108,29 @@ class Item:
         """Its end is known and all of it was handed."""
         return self.total is not None and self.handed == self.frames and not self.cut
 
-    def played(self) -> int:
-        """The truncation point, samples: a lower bound when something may be lost."""
-        return self.samples(self.handed - self.lost)
+    def make_hole(self, start: int, until: int) -> bool:
+        """Widens the hole; False when it is no wider than before, or has no frame."""
+        if self.hole is not None:
+            start, until = min(start, self.hole[0]), max(until, self.hole[1])
+        if start >= until or self.hole == (start, until):
+            return False
+        self.hole = (start, until)
+        return True
+
+    @property
+    def whole(self) -> bool:
+        """Everything that was handed sounded, as far as can be known."""
+        return self.lost == 0 and not self._hole_frames()
+
+    def _hole_frames(self) -> int:
+        if self.hole is None:
+            return 0
+        return max(min(self.hole[1], self.handed) - self.hole[0], 0)
+
+    def _played_frames(self) -> int:
+        """Up to the first frame that may not have sounded."""
+        upto = self.handed - self.lost
+        return min(upto, self.hole[0]) if self.hole is not None and self._hole_frames() else upto
 
     def cursor(self) -> ItemCursor:
         handed = self.samples(self.handed)
@@ -114,7 +138,8 @@ class Item:
             handed = self.received
         closed = self.cut or self.state in FINAL
         dropped = self.received - handed if closed else 0
-        played = handed if self.lost == 0 else self.played()
+        played = handed if self.whole else self.samples(self._played_frames())
+        certain = self.samples(max(self.handed - self.lost - self._hole_frames(), 0))
         return ItemCursor(
             item_id=self.item_id,
             response_id=self.response_id,
@@ -126,8 +151,8 @@ class Item:
             dropped=dropped,
             queued=self.received - handed - dropped,
             played=played,
-            exact=self.lost == 0,
-            lost_max=handed - played,
+            exact=self.whole,
+            lost_max=0 if self.whole else handed - min(certain, handed),
             faded=self._length(self.faded),
             ducked=self._length(self.ducked),
             synthesized=self._length(self.synthesized),

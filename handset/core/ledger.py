@@ -32,10 +32,12 @@ from typing import Any
 from handset.core.facts import Anchor, Answer, Segment, SegmentKind, Snapshot
 from handset.core.item import Item, ItemState, Run
 from handset.core.messages import Cause, Estimate
-from handset.core.segments import DeviceTiming, SegmentLog, frame_at, time_of
+from handset.core.segments import DeviceTiming, SegmentLog, frame_at, restart_loss, time_of
 
 CLEAR_SLOTS = 16
 """Clears that may be unanswered at once (KH_CLEAR_SLOTS)."""
+RESTARTED = "device restarted"
+"""Reason of an item that was handed whole, and of which a part may not have sounded."""
 KEEP_CLOSED = 512
 """Final items remembered, so that late audio of one is counted with it."""
 
@@ -91,6 +93,8 @@ class Ledger:
         self._handed_spans: deque[list[Any]] = deque(maxlen=64)
         self._clears: deque[_Clear] = deque()
         self._tail: Item | None = None
+        self._since: int | None = None
+        self.holed: list[Item] = []
         self._alive_ns = 0
         """When the newest block was asked for."""
 
@@ -193,6 +197,7 @@ class Ledger:
         for segment in segments:
             self._segment(segment)
         self.log.grow(snapshot.open)
+        self._restarted(snapshot.anchor)
         cuts = [cut for answer in answers if (cut := self._answer(answer)) is not None]
         if snapshot.answered != self.answered:
             raise LedgerFault(
@@ -207,6 +212,26 @@ class Ledger:
                 item.silent_at = self._silent_at(item)
         self._check(snapshot)
         return cuts
+
+    def _restarted(self, anchor: Anchor) -> None:
+        """Looks whether the device was started anew since the last look, with frames in it."""
+        if not anchor.blocks or anchor.since == self._since:
+            return
+        first, self._since = self._since is None, anchor.since
+        lost = 0 if first else restart_loss(anchor, self.timing)
+        until = self.log.queue_at(anchor.since)
+        start = self.log.queue_at(max(anchor.since - lost, 0))
+        if not lost or until is None:
+            return
+        for item in self.items.values():
+            from_frame = item.frames_below(start) if start is not None else 0
+            if item.make_hole(from_frame, item.frames_below(until)):
+                self.holed.append(item)
+
+    def take_holed(self) -> list[Item]:
+        """Items in which a hole was found, or grew, since the last call."""
+        holed, self.holed = self.holed, []
+        return holed
 
     def replay_answer(self, answer: Answer) -> Cut | None:
         """An answer without a snapshot that follows it: of a process that is gone."""
@@ -224,8 +249,10 @@ class Ledger:
                 continue
             if item.cut:
                 done.append(self._close(item, ItemState.CLEARED, item.reason))
-            elif item.complete:
+            elif item.complete and item.whole:
                 done.append(self._close(item, ItemState.PLAYED, None))
+            elif item.complete:
+                done.append(self._close(item, ItemState.CLEARED, RESTARTED))
         return done
 
     def give_up(self, item_id: str, now_ns: int, reason: str) -> Item | None:

@@ -180,7 +180,9 @@ class ItemCursor:
 class Cause:
     """Why playout was cleared, and when that was asked for."""
 
-    kind: Literal["gesture", "remote", "device_lost", "session_end", "shutdown", "restart"]
+    kind: Literal[
+        "gesture", "remote", "device_lost", "device_restarted", "session_end", "shutdown", "restart"
+    ]
     at_ns: int
 
 

@@ -21,6 +21,9 @@ from dataclasses import replace
 
 from handset.core.messages import Durable
 
+KEEP_KNOWN = 20_000
+"""Settled event ids remembered, newest first to stay: as many as the store keeps."""
+
 
 class Outbox:
     def __init__(
@@ -73,6 +76,8 @@ class Outbox:
         ]
         for event_id in settled:
             del self._pending[event_id]
+        while len(self._known) > KEEP_KNOWN + len(self._pending):
+            self._known.pop(next(name for name in self._known if name not in self._pending))
         return settled
 
     def reject(self, event_id: str) -> Durable | None:

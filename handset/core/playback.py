@@ -29,7 +29,7 @@ from handset.core.events import (
 )
 from handset.core.item import Item
 from handset.core.lane import Hole, Lane, Response
-from handset.core.ledger import Cut, Ledger
+from handset.core.ledger import RESTARTED, Cut, Ledger
 from handset.core.messages import (
     AudioWanted,
     Cause,
@@ -318,6 +318,8 @@ class Playback:
             return []
         cuts = self.ledger.update(event.snapshot, event.answers, event.segments)
         effects: list[Effect] = [Log(_answer_record(cut)) for cut in cuts]
+        holed = self.ledger.take_holed()
+        effects += [Log(_hole_record(item)) for item in holed]
         lost: list[Item] = []
         sounding: list[Item] = []
         if self._losing is not None and self.ledger.answered == self.ledger.generation:
@@ -331,6 +333,12 @@ class Playback:
             effects += self._cut(cut, now_ns, sounding if cut is cuts[-1] else [])
         if sounding:
             effects += self._lost(sounding, cut_before, now_ns)
+        new = {item.item_id for cut in cuts for item in cut.items}
+        for item in holed:
+            if item.cut and item.stopped_by is not None and item.item_id not in new:
+                context = self._context().of(item.session)
+                cleared = receipts.cleared_id(context, item.stopped_by)
+                effects += self._keep([receipts.truncate(context, item, cleared, now_ns, True)])
         return effects + self._finish(lost, now_ns)
 
     def tick(self, now_ns: int) -> list[Effect]:
@@ -341,6 +349,10 @@ class Playback:
         overdue = self._overdue(now_ns)
         finals = lost + self.ledger.finished(now_ns) + overdue
         effects: list[Effect] = []
+        for item in finals:
+            if item.reason == RESTARTED and item.stopped_by is None:
+                context = self._context().of(item.session)
+                effects += self._keep([*receipts.restarted(context, item, now_ns)])
         if finals:
             context = self._context()
             effects += self._keep([receipts.final(context, item, now_ns) for item in finals])
@@ -438,6 +450,11 @@ def _announce_record(item: Item) -> dict[str, object]:
         "rate": item.rate,
         "session": item.session,
     }
+
+
+def _hole_record(item: Item) -> dict[str, object]:
+    start, until = item.hole or (0, 0)
+    return {"k": "hole", "item": item.item_id, "from": start, "until": until}
 
 
 def _answer_record(cut: Cut) -> dict[str, object]:

@@ -170,6 +170,22 @@ def withdrawn(
     )
 
 
+def restarted(context: Context, item: Item, at_ns: int) -> tuple[PlayoutCleared, Truncate]:
+    """An item was handed whole, but the device restarted with a part of it in its buffer."""
+    envelope = context.envelope(
+        f"clear/restarted/{item.item_id}", at_ns, "playout", response_id=item.response_id
+    )
+    event = PlayoutCleared(
+        **envelope,
+        request=0,
+        causes=[Cause("device_restarted", at_ns)],
+        responses=[],
+        items=[item.cursor()],
+        cut_ns=at_ns,
+    )
+    return event, truncate(context, item, event.event_id, at_ns)
+
+
 def repeated(context: Context, event: PlayoutCleared, at_ns: int) -> PlayoutCleared:
     """The answer to a clear of a response that was dead already."""
     name = event.event_id.removeprefix(f"{event.session}/")

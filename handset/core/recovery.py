@@ -190,6 +190,9 @@ def _apply_lane(replay: _Replay, ledger: Ledger, kind: str, record: Record) -> N
         asked = _Asked(replay.session, cause, record["responses"])
         replay.asked.setdefault(request, []).append(asked)
         replay.clear = max(replay.clear, request)
+    elif kind == "hole":
+        if record["item"] in ledger.items:
+            ledger.items[record["item"]].make_hole(record["from"], record["until"])
     elif kind == "answer":
         _note(replay, ledger.replay_answer(_answer(record)))
 

@@ -123,3 +123,18 @@ def time_of(anchor: Anchor, timing: DeviceTiming, device_frame: int) -> Estimate
     if device_frame < anchor.since:
         ns = anchor.since_ns + (device_frame - anchor.since) * SECOND // timing.rate
     return Estimate(ns + timing.k.est, ns + timing.k.lo - early, ns + timing.k.hi + late)
+
+
+def restart_loss(anchor: Anchor, timing: DeviceTiming) -> int:
+    """How many of the frames handed before the device restarted may never have sounded.
+
+    A device that ran dry had played everything: its next frame was due before it started
+    anew. One that was started anew while frames were due had them in its buffer, and what
+    became of them nobody says. The first frame after a start leaves a buffer later, because
+    PortAudio fills the buffer with silence first.
+    """
+    first_ns = anchor.ns + (anchor.since - anchor.frame) * SECOND // timing.rate
+    started_ns = first_ns - timing.buffer * SECOND // timing.rate
+    if anchor.since_ns - started_ns <= EARLY_NS:
+        return 0
+    return timing.buffer + max(timing.block, timing.period)

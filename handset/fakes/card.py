@@ -84,7 +84,11 @@ class FakeCard:
         if first == 0:  # the device starts with its first block, whenever that comes
             self._lines[0] = (0, self.now_ns + ahead)
         elif self.now_ns > self.time_of(first):
+            # It starts anew once it is dry, on a buffer of silence, and asks for a block
+            # when there is room for one.
             flags = UNDERFLOW
+            dry_ns = self.time_of(first)
+            self.now_ns = max(self.now_ns, round(dry_ns + n * self._frame_ns))
             self._lines.append((first, self.now_ns + ahead))
         out = self.playout.render(n, self._reported(self.time_of(first)), self.now_ns, flags)
         self._parts.append(out[:: self.playout.config.channels])

@@ -158,6 +158,11 @@ def test_a_card_that_drops_its_buffer_loses_no_more_than_the_bound(voice: Voice)
     holes = [fault for fault in reading.faults if fault.kind is FaultKind.DROPPED]
     assert len(reading.faults) == len(holes) == 1
     assert holes[0].frames <= timing.buffer + timing.block
+    # The ledger can't know what became of them, says so, and history ends before them.
+    cursor = item.cursor()
+    assert not cursor.exact
+    assert cursor.played <= holes[0].index * item.rate // item.device_rate
+    assert 0 < cursor.lost_max <= (timing.buffer + timing.block) * item.rate // item.device_rate + 1
 
 
 def test_overruns_of_the_microphone_leave_no_hole_in_playout(voice: Voice) -> None:

@@ -14,7 +14,9 @@ from handset.fakes.virtual_card import VirtualCard
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-async def test_interruption_at_five_percent_loss(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_interruption_at_five_percent_loss(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from handset.audio import devices
 
     def lossy(**kwargs: object) -> EdgeProcess:
