@@ -21,6 +21,7 @@ from handset.core import events as ev
 from handset.core import messages as msg
 from handset.core import turn as tn
 from handset.core.events import Effect, Event, Observe, Send
+from handset.core.floor import Floor
 from handset.core.outbox import Outbox
 from handset.core.packets import CaptureData
 from handset.core.playback import Playback
@@ -33,8 +34,6 @@ COPIES_NS = (0, 20 * MILLISECOND, 60 * MILLISECOND)
 HELD_MESSAGES = 1024
 """Audio messages kept while what a crash left behind is not acknowledged."""
 PROGRESS_NS = 200 * MILLISECOND
-CURSOR_PATIENCE_NS = 500 * MILLISECOND
-"""How long a commit waits for the answer of the clear that opened its turn."""
 STOP_PATIENCE_NS = 3_000 * MILLISECOND
 """How long a stopping service waits for the edge to acknowledge."""
 
@@ -63,6 +62,7 @@ class Headset:
         self.turn = turn
         self.session = Session(session, jitter)
         self.playback = Playback(self._context, self._keep, first_clear)
+        self.floor = Floor(turn, self.playback, self._context, self._keep)
         self.counters: Counter[str] = Counter()
         self.route = ""
         self.output_rate = 0
@@ -70,9 +70,6 @@ class Headset:
         self.queued_ms = 0
         self._position = 0
         self._barrier: set[str] = set()
-        self._turn_clear: int | None = None
-        self._turn_stopped: list[str] = []
-        self._held_commit: tuple[tn.Committed, int] | None = None
         self._copies: list[tuple[int, str]] = []
         self._next_progress_ns = 0
         self._next_ping_ns = 0
@@ -85,7 +82,7 @@ class Headset:
     def handle(self, event: Event, now: int) -> list[Effect]:
         effects = self._handle(event, now)
         # Until it is known whether the turn is committed: it decides what is stale.
-        undecided = self.turn.is_open or self._held_commit is not None
+        undecided = self.turn.is_open or self.floor.commit_waits
         effects += self.playback.pump(undecided)
         if any(isinstance(effect, ev.Log) for effect in effects):
             self._log_used = True
@@ -94,16 +91,16 @@ class Headset:
     def _handle(self, event: Event, now: int) -> list[Effect]:
         match event:
             case ev.Press():
-                return self._press(event)
+                return self.floor.press(event, self._deaf())
             case ev.Release():
-                return self._release(event, now)
+                return self.floor.release(event, now)
             case ev.ControlLost(at_ns):
-                return self._turn_facts(self.turn.control_lost(at_ns), now)
+                return self.floor.facts(self.turn.control_lost(at_ns), now)
             case ev.CaptureReached(position):
                 self._position = position
-                return self._turn_facts(self.turn.captured(position, now), now)
+                return self.floor.facts(self.turn.captured(position, now), now)
             case ev.PlayoutSeen():
-                return [*self.playback.seen(event, now), *self._release_commit(now)]
+                return [*self.playback.seen(event, now), *self.floor.release_commit(now)]
             case ev.AudioQueued():
                 return self.playback.queued(event, now)
             case ev.ItemQueued():
@@ -140,6 +137,12 @@ class Headset:
             case ev.Stop(cause):
                 return self._stop(cause, now)
 
+    def _deaf(self) -> str:
+        """Why no turn can begin."""
+        if self._stopping:
+            return "stopping"
+        return "" if self.session.session else "no session yet"
+
     # ---- durable events -------------------------------------------------------------------
 
     def _context(self) -> Context:
@@ -166,119 +169,6 @@ class Headset:
             for audio in held:
                 effects += self._edge_audio(audio, now)
         return effects
-
-    # ---- the turn -----------------------------------------------------------------------------
-
-    def _press(self, press: ev.Press) -> list[Effect]:
-        why = self._deaf() or ("no microphone" if press.sample is None else "")
-        if why or press.sample is None:
-            return [Observe("press.denied", press.at_ns, {"why": why})]
-        if self.turn.has_floor:  # a bounce, or a control that is back
-            facts = self.turn.press(press.at_ns, press.source, press.sample)
-            return self._turn_facts(facts, press.at_ns)
-        stopped, before = self.playback.stoppable(), self.playback.generation
-        effects = self.playback.clear(msg.Cause("gesture", press.at_ns))
-        facts = self.turn.press(press.at_ns, press.source, press.sample)
-        # A press in the post-roll commits the turn before it, with the clear of that one.
-        # So does one that comes while that commit waits for its cursor.
-        effects += self._turn_facts(facts[:-1], press.at_ns)
-        effects += self._release_commit(press.at_ns, patience=0)
-        asked = self.playback.generation
-        self._turn_clear = asked if asked != before or stopped else None
-        self._turn_stopped = stopped
-        return effects + self._turn_facts(facts[-1:], press.at_ns)
-
-    def _deaf(self) -> str:
-        """Why no turn can begin."""
-        if self._stopping:
-            return "stopping"
-        return "" if self.session.session else "no session yet"
-
-    def _release(self, release: ev.Release, now: int) -> list[Effect]:
-        sample = release.sample
-        if sample is None:
-            return self._turn_facts(self.turn.control_lost(release.at_ns), now)
-        return self._turn_facts(self.turn.release(release.at_ns, sample), now)
-
-    def _turn_facts(self, facts: Iterable[tn.TurnFact], now: int) -> list[Effect]:
-        effects: list[Effect] = []
-        for fact in facts:
-            match fact:
-                case tn.Started():
-                    effects += self._turn_started(fact)
-                case tn.AudioEnds(turn, end):
-                    effects.append(ev.EndTurnAudio(turn, end))
-                case tn.Committed():
-                    self._held_commit = (fact, now)
-                    effects += self._release_commit(now)
-                case tn.Abandoned():
-                    effects += self._turn_abandoned(fact, now)
-        return effects
-
-    def _turn_started(self, fact: tn.Started) -> list[Effect]:
-        started = msg.TurnStarted(
-            **self._context().envelope(
-                f"turn/{fact.turn}/started", fact.at_ns, "turn", turn=fact.turn
-            ),
-            source=fact.source,
-            capture_start=fact.start,
-            pre_roll=fact.pre_roll,
-            gesture=fact.gesture,
-        )
-        facts: dict[str, object] = {"turn": fact.turn, "start": fact.start}
-        return [
-            ev.Remember("turn", str(fact.turn)),
-            ev.Log({"k": "turn", "turn": fact.turn}),
-            ev.BeginTurnAudio(fact.turn, fact.start),
-            *self._keep([started]),
-            Observe("turn.started", fact.at_ns, facts),
-        ]
-
-    def _turn_abandoned(self, fact: tn.Abandoned, now: int) -> list[Effect]:
-        abandoned = msg.TurnAbandoned(
-            **self._context().envelope(f"turn/{fact.turn}/abandoned", now, "turn", turn=fact.turn),
-            reason=fact.reason,
-            stopped=self._turn_stopped,
-            live=list(self.playback.lane.responses),
-        )
-        return [
-            ev.EndTurnAudio(fact.turn, 0),
-            ev.ForgetTurnAudio(fact.turn),
-            *self._keep([abandoned]),
-            Observe("turn.abandoned", now, {"turn": fact.turn, "reason": fact.reason}),
-        ]
-
-    def _release_commit(self, now: int, patience: int = CURSOR_PATIENCE_NS) -> list[Effect]:
-        """Sends the commit that waits, once the cursor before it is known."""
-        if self._held_commit is None:
-            return []
-        fact, since = self._held_commit
-        ledger = self.playback.ledger
-        known = self._turn_clear is None or ledger.answered >= self._turn_clear
-        if not known and now - since < patience:
-            return []
-        self._held_commit = None
-        commit = msg.Commit(
-            **self._context().envelope(f"turn/{fact.turn}/commit", now, "turn", turn=fact.turn),
-            commit=fact.commit,
-            capture=fact.capture,
-            cursor="known" if known else "pending",
-        )
-        effects: list[Effect] = []
-        for stale in self.playback.lane.turn_committed(fact.turn):
-            cause = msg.Cause("gesture", now)
-            effects += self.playback.clear_response(stale, cause, now)
-        facts: dict[str, object] = {
-            "turn": fact.turn,
-            "source": fact.commit.source,
-            "start": fact.capture.start,
-            "end": fact.capture.end,
-        }
-        return [
-            *effects,
-            *self._keep([commit]),
-            Observe("turn.committed", now, facts),
-        ]
 
     # ---- the link -----------------------------------------------------------------------------
 
@@ -449,8 +339,8 @@ class Headset:
     # ---- time -----------------------------------------------------------------------------------
 
     def _tick(self, now: int) -> list[Effect]:
-        effects: list[Effect] = self._turn_facts(self.turn.captured(self._position, now), now)
-        effects += self._release_commit(now)
+        effects: list[Effect] = self.floor.facts(self.turn.captured(self._position, now), now)
+        effects += self.floor.release_commit(now)
         effects += self.playback.tick(now)
         if reason := self.session.dead(now):
             epoch = self.session.epoch
@@ -460,8 +350,7 @@ class Headset:
             effects.append(ev.OpenLink(self.session.epoch))
         if self.session.open:
             effects += self._beat(now)
-        undecided = self.turn.is_open or self._held_commit is not None
-        if self._log_used and self.playback.idle and not undecided:
+        if self._log_used and self.playback.idle and not self.floor.undecided:
             self._log_used = False
             effects.append(ev.ResetLog())
         return effects + self._try_exit(now)
@@ -490,7 +379,7 @@ class Headset:
     def _stop(self, cause: str, now: int) -> list[Effect]:
         if self._stopping:
             return []
-        effects = self._turn_facts(self.turn.stop(now), now)
+        effects = self.floor.facts(self.turn.stop(now), now)
         effects += self.playback.clear(msg.Cause("shutdown", now))
         self._stopping = (cause, now)
         return [*effects, Observe("stopping", now, {"cause": cause})]
@@ -501,7 +390,7 @@ class Headset:
             return []
         cause, since = self._stopping
         waited = now - since >= STOP_PATIENCE_NS
-        if not waited and (not self.playback.idle or self._held_commit is not None):
+        if not waited and (not self.playback.idle or self.floor.commit_waits):
             return []
         goodbye = f"shutdown/{self.outbox.outbox_id}"
         effects: list[Effect] = []

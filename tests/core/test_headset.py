@@ -9,7 +9,8 @@ from headset_rig import LOUD, MS, Rig, packet
 
 from handset.core import events as ev
 from handset.core import messages as msg
-from handset.core.headset import CURSOR_PATIENCE_NS, STOP_PATIENCE_NS
+from handset.core.floor import CURSOR_PATIENCE_NS
+from handset.core.headset import STOP_PATIENCE_NS
 from handset.core.packets import ItemAudio, ItemStart
 
 

@@ -18,6 +18,7 @@ import test_lane_clears
 import test_outbox
 import test_turn
 
+from handset.core.floor import Floor
 from handset.core.headset import Headset
 from handset.core.item import Item
 from handset.core.lane import Lane
@@ -274,7 +275,7 @@ FAULTS = [
     ),
     Planted(
         "a commit does not wait for its cursor",
-        around(Headset, "_release_commit", lambda o, s, now, patience=0: o(s, now, 0)),
+        around(Floor, "release_commit", lambda o, s, now, patience=0: o(s, now, 0)),
         test_headset.test_a_commit_waits_for_its_cursor,
     ),
     Planted("a commit by time", row(LOST, In.LOST_TOO_LONG, IDLE, "commit"), PATHS),

@@ -77,6 +77,7 @@ class EdgeProcess:
                 arguments += ["--script", str(file)]
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
+                "-P",  # the folder it runs in may hold another handset
                 "-m",
                 "handset.bench.edge",
                 "--credential-env",
