@@ -87,17 +87,43 @@ def expected_on_tape(frames: Frames, handed: int, faded: int, fade: int) -> Fram
     return sound.astype(np.int16)
 
 
-def find_on_tape(tape: Frames, sound: Frames) -> int | None:
-    """Where ``sound`` begins on the tape, None when it is nowhere whole."""
+def find_on_tape(tape: Frames, sound: Frames, silence: int = 0) -> tuple[int, int] | None:
+    """``[first, end)`` of ``sound`` on the tape, None when it is nowhere whole. ``silence``:
+    frames of it that the queue ran dry for in between; there must be exactly so many."""
     loud = np.flatnonzero(np.abs(sound) > 64)
     if len(loud) == 0:
-        return 0 if len(sound) == 0 else None
+        return (0, 0) if len(sound) == 0 else None
     probe = int(loud[0])
+    opening = sound[probe : probe + 64]
     for at in np.flatnonzero(tape == sound[probe]):
         first = int(at) - probe
-        if first >= 0 and np.array_equal(tape[first : first + len(sound)], sound):
-            return first
+        if first < 0 or not np.array_equal(tape[at : at + len(opening)], opening):
+            continue
+        end = _follow(tape, sound, first, silence)
+        if end is not None:
+            return first, end
     return None
+
+
+def _follow(tape: Frames, sound: Frames, first: int, silence: int) -> int | None:
+    """Where the sound that begins at ``first`` ends, with ``silence`` somewhere inside."""
+    done, at, left = 0, first, silence
+    while done < len(sound):
+        n = min(len(sound) - done, len(tape) - at)
+        wrong = np.flatnonzero(tape[at : at + n] != sound[done : done + n])
+        if len(wrong) == 0:
+            return at + n if n == len(sound) - done and left == 0 else None
+        done, at = done + int(wrong[0]), at + int(wrong[0])
+        ahead = sound[done : done + 64]
+        gap = next((z for z in range(1, left + 1) if _equal(tape, at + z, ahead)), None)
+        if gap is None or tape[at : at + gap].any():
+            return None
+        at, left = at + gap, left - gap
+    return at if left == 0 else None
+
+
+def _equal(tape: Frames, at: int, sound: Frames) -> bool:
+    return np.array_equal(tape[at : at + len(sound)], sound)
 
 
 def judge(stage: Stage, tape: Frames | None) -> Verdict:
@@ -186,11 +212,11 @@ def _check_item(
     frames = _frames(clip, item.device_rate)
     fade = round(stage.app.settings.card.fade_ms * item.device_rate / 1000)
     sound = expected_on_tape(frames, item.handed, item.faded, fade)
-    at = find_on_tape(tape, sound)
-    result.tape = None if at is None else len(sound)
-    verdict.check(f"{name}: on the tape to the sample", at is not None)
-    if at is not None and result.state == "cleared":
-        after = tape[at + len(sound) : at + len(sound) + item.device_rate // 2]
+    place = find_on_tape(tape, sound, item.synthesized)
+    result.tape = None if place is None else len(sound)
+    verdict.check(f"{name}: on the tape to the sample", place is not None)
+    if place is not None and result.state == "cleared":
+        after = tape[place[1] : place[1] + item.device_rate // 2]
         verdict.check(f"{name}: nothing of it after the cut", not after.any())
 
 
