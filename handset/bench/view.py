@@ -164,6 +164,8 @@ def checks_view(verdict: Verdict) -> Text:
         text.append(f"FAILED  {what}\n", style="bold red")
     style = "bold green" if verdict.passed else "bold red"
     passed = len(verdict.checks) - len(failed)
+    if verdict.xruns:
+        text.append(f"the card ran dry {verdict.xruns} times: this machine is busy\n", "yellow")
     text.append(f"{passed} of {len(verdict.checks)} checks passed", style=style)
     return text
 

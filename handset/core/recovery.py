@@ -231,7 +231,10 @@ def _settle(replay: _Replay, snapshot: Snapshot | None, answers: Iterable[Answer
         replay.cuts += ledger.update(snapshot, seen, ())
     except LedgerFault:
         # A queue that was made after the last record, for another device: all that the
-        # one before it had was settled.
+        # one before it had was settled. Were it anything else, nothing is known to have
+        # sounded.
+        for item in ledger.items.values():
+            item.make_hole(0, item.frames)
         return 0
     fading = snapshot.fading
     # The callback was killed after its cut and before the block's snapshot.
@@ -254,7 +257,7 @@ def _playout(replay: _Replay, fading: int, context: Context, now_ns: int) -> lis
     unanswered = {n: asked for n, asked in replay.asked.items() if n > ledger.answered}
     closed = ledger.lose(timing.buffer + max(timing.block, timing.period) + fading, REASON)
     for item in whole:
-        if not item.lost:  # more than the buffer holds was handed after it
+        if item.whole:  # more than the buffer holds was handed after it
             item.state, item.reason = ItemState.PLAYED, None
     events: list[Durable] = []
     for cut in replay.cuts:

@@ -101,6 +101,7 @@ class CardControl:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        self._before: dict[str, str | None] = {}
         self._lock = threading.Lock()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.settimeout(_REPLY_TIMEOUT_S)
@@ -151,6 +152,7 @@ class CardControl:
 
     def close(self) -> None:
         """Lets go of the card. Idempotent."""
+        self._deactivate()
         self._socket.close()
         self._tape.close()
 
@@ -172,8 +174,20 @@ class CardControl:
     def activate(self) -> None:
         """Sets this process's environment. Call it before PortAudio initialises (sounddevice does
         so when imported); to switch cards later, activate another one and initialise PortAudio
-        again."""
-        os.environ.update(self.environment)
+        again. Closing the card takes it back."""
+        for name, value in self.environment.items():
+            self._before.setdefault(name, os.environ.get(name))
+            os.environ[name] = value
+
+    def _deactivate(self) -> None:
+        for name, value in self._before.items():
+            if os.environ.get(name) != self.environment[name]:
+                continue  # another card is active by now
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+        self._before.clear()
 
     @property
     def asound_root(self) -> Path:

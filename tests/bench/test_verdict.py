@@ -55,3 +55,12 @@ def test_the_fade_is_the_known_curve(sound: Frames) -> None:
     assert np.array_equal(heard[:760], sound[:760])
     for i in (0, 100, 239):
         assert heard[760 + i] == (int(sound[760 + i]) * 32_768 * fade_gain(i, 240)) >> 30
+
+
+def test_a_card_that_ran_dry_leaves_silence_and_nothing_else(sound: Frames) -> None:
+    tape = on_tape(10, sound[:1_500], 777, sound[1_500:], 10)
+    assert find_on_tape(tape, sound) is None
+    assert find_on_tape(tape, sound, 0, 4_800) == (10, 10 + 777 + 4_800)
+    assert find_on_tape(tape, sound, 0, 776) is None
+    tape[1_600] = 1
+    assert find_on_tape(tape, sound, 0, 4_800) is None

@@ -123,8 +123,8 @@ def finish(player: subprocess.Popen[str]) -> list[str]:
 
 def python(code: str, card: CardControl) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", code, str(card.directory)],
-        env=os.environ | card.environment | {"PYTHONPATH": str(ROOT)},
+        [sys.executable, "-P", "-c", code, str(card.directory)],
+        env=os.environ | card.environment,
         stdout=subprocess.PIPE,
         text=True,
     )
