@@ -105,12 +105,16 @@ def find_on_tape(
     probe = int(loud[0])
     opening = sound[probe : probe + 64]
     for at in np.flatnonzero(tape == sound[probe]):
-        first = int(at) - probe
-        if first < 0 or not np.array_equal(tape[at : at + len(opening)], opening):
+        if not _equal(tape, int(at), opening):
             continue
-        end = _follow(tape, sound, first, silence, longest_gap)
-        if end is not None:
-            return first, end
+        # The quiet before the first loud frame may have silence inside as well.
+        for earlier in range(longest_gap or silence, -1, -1):
+            first = int(at) - probe - earlier
+            if first < 0 or not _equal(tape, first, sound[:64]):
+                continue
+            end = _follow(tape, sound, first, silence, longest_gap)
+            if end is not None:
+                return first, end
     return None
 
 

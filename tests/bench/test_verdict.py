@@ -64,3 +64,11 @@ def test_a_card_that_ran_dry_leaves_silence_and_nothing_else(sound: Frames) -> N
     assert find_on_tape(tape, sound, 0, 776) is None
     tape[1_600] = 1
     assert find_on_tape(tape, sound, 0, 4_800) is None
+
+
+def test_starvation_in_the_quiet_before_the_first_loud_frame(sound: Frames) -> None:
+    quiet = np.random.default_rng(2).integers(-3, 4, 3_000).astype(np.int16)
+    item = on_tape(quiet, sound)
+    tape = on_tape(20, item[:1_000], 480, item[1_000:], 20)
+    assert find_on_tape(tape, item, 480) == (20, 20 + 480 + 7_800)
+    assert find_on_tape(tape, item) is None
