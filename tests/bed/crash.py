@@ -105,19 +105,32 @@ def item_frames(clip_name: str, rate: int) -> NDArray[np.int16]:
 
 
 def sounded(tape: NDArray[np.int16], frames: NDArray[np.int16]) -> int:
-    """How many frames of the item, from its first one, are on the tape unchanged. The item
-    begins with silence, which can't be told from no sound: it counts as there."""
-    loud = np.flatnonzero(np.abs(frames) > 64)
-    probe = int(loud[0])
-    window = frames[probe : probe + 32]
+    """How many frames of the item, from its first one, are on the tape unchanged. Where the
+    queue ran dry there is silence between them. The item begins with silence, which can't
+    be told from no sound: it counts as there."""
+    probe = int(np.flatnonzero(np.abs(frames) > 64)[0])
     best = probe
     for at in np.flatnonzero(tape == frames[probe]):
-        first = int(at) - probe
-        if first < 0:
-            continue
-        n = min(len(tape) - first, len(frames))
-        if not np.array_equal(tape[at : at + len(window)], window[: len(tape) - at]):
-            continue
-        different = np.flatnonzero(tape[first : first + n] != frames[:n])
-        best = max(best, int(different[0]) if len(different) else n)
+        there = min(64, len(tape) - int(at))
+        if np.array_equal(tape[at : at + there], frames[probe : probe + there]):
+            best = max(best, probe + _followed(tape[at:], frames[probe:]))
     return best
+
+
+def _followed(tape: NDArray[np.int16], frames: NDArray[np.int16]) -> int:
+    done = at = 0
+    while done < len(frames) and at < len(tape):
+        n = min(len(frames) - done, len(tape) - at)
+        different = np.flatnonzero(tape[at : at + n] != frames[done : done + n])
+        if len(different) == 0:
+            return done + n
+        done, at = done + int(different[0]), at + int(different[0])
+        sound = np.flatnonzero(tape[at:])
+        gap = int(sound[0]) if len(sound) else 0
+        ahead = frames[done : done + 64]
+        # Silence in the item itself may lie at the end of the gap.
+        quiet = next((k for k in range(64) if frames[done + k : done + k + 1].any()), 0)
+        at += max(gap - quiet, 0)
+        if gap == 0 or not np.array_equal(tape[at : at + len(ahead)], ahead):
+            return done
+    return done
