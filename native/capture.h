@@ -10,6 +10,7 @@
 #include "timemap.h"
 
 #define KH_CAPTURE_WORDS ((uint32_t)(sizeof(kh_capture_snapshot) / 8))
+KH_FITS(KH_CAPTURE_WORDS <= KH_SLOT_WORDS, "a snapshot is larger than its slot");
 
 /* A gap lies before ring frame `at`: what follows it is `length` frames later on
  * the timeline than its place in the ring says. */

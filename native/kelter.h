@@ -22,7 +22,7 @@
  */
 
 enum {
-  KH_LAYOUT_VERSION = 1, /* of the shared region */
+  KH_LAYOUT_VERSION = 2, /* of the shared region */
   KH_FADE_MAX = 4800,    /* frames */
   KH_CLEAR_SLOTS = 16,   /* clears that may be unanswered at once; power of two */
   KH_ANSWERS = 64,       /* answers kept for the control side; power of two */
@@ -130,7 +130,10 @@ typedef struct {
   uint64_t answered;        /* newest clear answered */
   uint64_t mode;            /* kh_mode in effect */
   uint64_t silent;          /* 1: the last frame of the block was not speech */
-  uint64_t notice_handed;
+  uint64_t notice_handed;   /* notice frames mixed in, a flush's fade included */
+  uint64_t notice_flushed;  /* dropped by flushes; written = handed + flushed + queued */
+  uint64_t notice_device;   /* device frame just after the newest notice frame */
+  uint64_t volume;          /* Q15, in effect at the end of the block */
   uint64_t underflows;      /* blocks flagged KH_UNDERFLOW */
   uint64_t nominal_times;   /* blocks flagged KH_NOMINAL_TIME */
   uint64_t restarts;        /* steps seen in the device's time */
@@ -207,9 +210,15 @@ int32_t kh_playout_snapshot(const kh_playout *q, kh_snapshot *out);
 void kh_playout_settle(kh_playout *q, int64_t now_ns);
 
 /* control, non-blocking. Notice lane: local tones and prompts, no items, mixed
- * over the speech lane. write returns frames taken; flush drops what is queued. */
+ * over the speech lane. write returns frames taken, written their sum; flush drops
+ * what is queued, with a fade of what is sounding. */
 uint64_t kh_notice_write(kh_playout *q, const int16_t *frames, uint32_t n);
+uint64_t kh_notice_written(const kh_playout *q);
 void kh_notice_flush(kh_playout *q);
+
+/* control, non-blocking. Gain of everything that is played, Q15, 0 .. 32768, from the
+ * next block on, with a ramp of `fade` frames. Counts do not change with it. */
+void kh_playout_volume(kh_playout *q, uint32_t gain);
 
 /* ---- playout: callback ------------------------------------------------- */
 
@@ -309,6 +318,10 @@ typedef struct {
  * time is not believable. `clock_offset_ns` is added to PortAudio's times to
  * make them CLOCK_MONOTONIC. The playout (or capture) must outlive the stream. */
 kh_port *kh_port_playout(kh_playout *q, int64_t nominal_ns, int64_t clock_offset_ns);
+/* control, before the stream starts. `reference`, with as many channels as the playout,
+ * gets every block that the device gets, after volume and notices, with its DAC time; the
+ * silence of a device that started anew is a gap. It must outlive the stream; NULL: none. */
+void kh_port_reference(kh_port *port, kh_capture *reference);
 kh_port *kh_port_capture(kh_capture *c, int64_t nominal_ns, int64_t clock_offset_ns);
 void kh_port_close(kh_port *port);
 /* control. Only while the stream is not running. */

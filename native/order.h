@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#define KH_FITS _Static_assert
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "64-bit atomics must be lock-free");
 
 typedef _Atomic uint64_t kh_atomic;

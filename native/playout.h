@@ -15,6 +15,7 @@
 #define KH_ANSWER_WORDS ((uint32_t)(sizeof(kh_answer) / 8))
 #define KH_SEGMENT_WORDS ((uint32_t)(sizeof(kh_segment) / 8))
 #define KH_SNAPSHOT_WORDS ((uint32_t)(sizeof(kh_snapshot) / 8))
+KH_FITS(KH_SNAPSHOT_WORDS <= KH_SLOT_WORDS, "a snapshot is larger than its slot");
 
 /* What a clear names, besides its number. */
 typedef struct {
@@ -38,6 +39,7 @@ typedef struct {
   kh_atomic segment_read;  /* writer: control */
   kh_atomic notice_write;  /* writer: control */
   kh_atomic notice_fence;  /* writer: control */
+  kh_atomic volume;        /* writer: control; Q15 */
   kh_clear_slot clears[KH_N(KH_CLEAR_SLOTS)];
 
   kh_atomic read;          /* writer: callback; queue frames handed or discarded */
@@ -80,6 +82,9 @@ typedef struct {
   int32_t from;   /* of the ramp */
   int32_t target;
   uint32_t ramp;  /* frames of the ramp done; == fade when there is none */
+  int32_t volume, volume_from, volume_target; /* Q15, as gain, from and target */
+  uint32_t volume_ramp;
+  int notice_sounding; /* the last frame of the block before was a notice's */
   uint64_t tail;  /* faded frames at the end of what was handed */
 
   uint32_t fade_at, fade_left; /* of what a clear left to play */

@@ -39,6 +39,7 @@ static void init_shared(kh_playout *q) {
   KH_STORE(s->notice_write, c->first_frame, KH_RELAXED);
   KH_STORE(s->notice_fence, c->first_frame, KH_RELAXED);
   KH_STORE(s->notice_read, c->first_frame, KH_RELAXED);
+  KH_STORE(s->volume, (uint64_t)KH_UNITY, KH_RELAXED);
   store_control(q);
   KH_STORE(s->magic, (uint64_t)KH_MAGIC, KH_CONTROL_STORE);
 }
@@ -68,7 +69,8 @@ kh_playout *kh_playout_open(void *shared, int16_t *ring, int16_t *notice_ring,
   q->callback.device_frames = config->first_frame;
   q->callback.answered = config->first_clear;
   q->callback.gain = q->callback.target = KH_UNITY;
-  q->callback.ramp = config->fade;
+  q->callback.ramp = q->callback.volume_ramp = config->fade;
+  q->callback.volume = q->callback.volume_target = KH_UNITY;
   kh_timemap_init(&q->callback.time, config->rate, config->restart_frames);
 
   init_shared(q);
@@ -203,6 +205,15 @@ uint64_t kh_notice_write(kh_playout *q, const int16_t *frames, uint32_t n) {
   c->notices += n;
   KH_STORE(q->shared->notice_write, c->notices, KH_WRITE_STORE);
   return n;
+}
+
+uint64_t kh_notice_written(const kh_playout *q) {
+  return q->control.notices - q->config.first_frame;
+}
+
+void kh_playout_volume(kh_playout *q, uint32_t gain) {
+  /* On its own: nothing else has to be seen with it. */
+  KH_STORE(q->shared->volume, (uint64_t)(gain < KH_UNITY ? gain : KH_UNITY), KH_RELAXED);
 }
 
 void kh_notice_flush(kh_playout *q) {

@@ -264,25 +264,65 @@ static void hold(kh_playout *q, int16_t *out, uint32_t n) {
   silence(q, out + done, n - done, KH_PAUSED);
 }
 
-static void mix_notices(kh_playout *q, int16_t *out, uint32_t n) {
+/* The next k notice frames over out; `fade` > 0: of that many frames down to silence. */
+static void mix(kh_playout *q, int16_t *out, uint32_t n, uint32_t fade) {
   kh_callback_side *c = &q->callback;
-  uint64_t fence = KH_LOAD(q->shared->notice_fence, KH_CONTROL_LOAD);
-  uint64_t write = KH_LOAD(q->shared->notice_write, KH_WRITE_LOAD);
-  if ((int64_t)(fence - c->notice_read) > 0) c->notice_read = fence;
-  while (n > 0 && c->notice_read != write) {
+  uint32_t done = 0;
+  while (done < n) {
     int16_t notice[256];
-    uint32_t k = (uint32_t)lesser(lesser(n, 256), write - c->notice_read), i;
+    uint32_t k = (uint32_t)lesser(n - done, 256), i;
     kh_ring_get(q->notice_ring, q->notice_mask, c->notice_read, notice, k);
     for (i = 0; i < k; i++) {
-      int32_t sum = out[i] + notice[i];
-      out[i] = (int16_t)(sum > 32767 ? 32767 : sum < -32768 ? -32768 : sum);
+      int32_t gain = fade == 0 ? KH_UNITY : q->curve[(uint64_t)(done + i) * q->config.fade / fade];
+      int32_t sum = out[done + i] + ((notice[i] * gain) >> 15);
+      out[done + i] = (int16_t)(sum > 32767 ? 32767 : sum < -32768 ? -32768 : sum);
     }
-    out += k;
-    n -= k;
+    done += k;
     c->notice_read += k;
     c->counts.notice_handed += k;
   }
+}
+
+static void mix_notices(kh_playout *q, int16_t *out, uint32_t n, uint64_t top) {
+  kh_callback_side *c = &q->callback;
+  uint64_t fence = KH_LOAD(q->shared->notice_fence, KH_CONTROL_LOAD);
+  uint64_t write = KH_LOAD(q->shared->notice_write, KH_WRITE_LOAD);
+  uint32_t at = 0, k;
+  if ((int64_t)(fence - c->notice_read) > 0) {
+    if (c->notice_sounding) {
+      at = (uint32_t)lesser(lesser(n, q->config.fade), fence - c->notice_read);
+      mix(q, out, at, at);
+      c->counts.notice_device = top + at;
+    }
+    c->counts.notice_flushed += fence - c->notice_read;
+    c->notice_read = fence;
+    c->notice_sounding = 0;
+  }
+  k = (uint32_t)lesser(n - at, write - c->notice_read);
+  if (k > 0) {
+    mix(q, out + at, k, 0);
+    c->counts.notice_device = top + at + k;
+  }
+  c->notice_sounding = k > 0 && at + k == n;
   KH_STORE(q->shared->notice_read, c->notice_read, KH_READ_STORE);
+}
+
+static void apply_volume(kh_playout *q, int16_t *out, uint32_t n) {
+  kh_callback_side *c = &q->callback;
+  int32_t target = (int32_t)KH_LOAD(q->shared->volume, KH_RELAXED);
+  uint32_t i = 0;
+  if (target != c->volume_target) {
+    c->volume_from = c->volume;
+    c->volume_target = target;
+    c->volume_ramp = 0;
+  }
+  for (; i < n && c->volume_ramp < q->config.fade; i++) {
+    int32_t way = c->volume_from - target;
+    c->volume = target + (int32_t)(((int64_t)way * q->curve[c->volume_ramp++]) >> 15);
+    out[i] = (int16_t)((out[i] * c->volume) >> 15);
+  }
+  if (c->volume_ramp >= q->config.fade) c->volume = target;
+  if (c->volume != KH_UNITY) apply_gain(out + i, n - i, c->volume);
 }
 
 /* In place, from the end: frame i of the mono block becomes `channels` samples. */
@@ -322,6 +362,7 @@ static void publish(kh_playout *q, uint64_t write, uint64_t mode, uint64_t top, 
   s->mode = mode;
   s->silent = c->open.length == 0 || c->open.kind != KH_REAL;
   s->restarts = c->time.restarts;
+  s->volume = (uint64_t)c->volume;
   s->device_frame = top;
   s->device_frames = c->device_frames;
   s->dac_ns = dac_ns;
@@ -358,7 +399,8 @@ void kh_playout_render(kh_playout *q, int16_t *out, uint32_t n, int64_t dac_ns,
   KH_STORE(s->bound_read, c->bound_read, KH_READ_STORE);
   KH_STORE(s->read, c->read, KH_READ_STORE);
   if (n > 0) {
-    mix_notices(q, out, n);
+    mix_notices(q, out, n, top);
+    apply_volume(q, out, n);
     spread(out, n, q->config.channels);
   }
   publish(q, write, mode, top, dac_ns, now_ns);

@@ -25,6 +25,7 @@ enum { FAR_NS = 2000000000 }; /* no wired device is 2 s away */
 struct kh_port {
   kh_playout *playout;
   kh_capture *capture;
+  kh_capture *reference; /* of a playout; set before the first callback */
   int64_t nominal_ns;
   int64_t clock_offset_ns;
   _Atomic uint64_t callbacks;      /* writer: callback */
@@ -54,6 +55,8 @@ kh_port *kh_port_playout(kh_playout *q, int64_t nominal_ns, int64_t clock_offset
 kh_port *kh_port_capture(kh_capture *c, int64_t nominal_ns, int64_t clock_offset_ns) {
   return port_new(NULL, c, nominal_ns, clock_offset_ns);
 }
+
+void kh_port_reference(kh_port *port, kh_capture *reference) { port->reference = reference; }
 
 void kh_port_close(kh_port *port) { free(port); }
 
@@ -119,6 +122,9 @@ static int on_block(const void *input, void *output, unsigned long frames,
     int64_t dac = device_ns(p, time->outputBufferDacTime, now, 1, &flags);
     if (status & paOutputUnderflow) flags |= KH_UNDERFLOW;
     kh_playout_render(p->playout, output, (uint32_t)frames, dac, now, flags);
+    if (p->reference != NULL)
+      kh_capture_process(p->reference, output, (uint32_t)frames, dac, now,
+                         flags & KH_NOMINAL_TIME);
   } else {
     int64_t adc = device_ns(p, time->inputBufferAdcTime, now, -1, &flags);
     if (status & paInputOverflow) flags |= KH_OVERFLOW;

@@ -9,7 +9,7 @@
 
 #include "order.h"
 
-#define KH_SLOT_WORDS 32u
+#define KH_SLOT_WORDS 40u
 
 typedef struct {
   kh_atomic begin; /* writer: callback */

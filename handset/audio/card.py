@@ -37,14 +37,26 @@ class CardSettings:
     k: Estimate = NO_DELAY
     k_quality: str = "nominal"
     asound_root: Path = ASOUND
+    reference: bool = False
+    """Whether what is played can be read again, for an echo canceller."""
 
 
 class Card:
     """Both streams of one card, open. Made by :meth:`open`."""
 
-    def __init__(self, playout: Playout, capture: Capture, output: Stream, input_: Stream) -> None:
+    def __init__(
+        self,
+        playout: Playout,
+        capture: Capture,
+        output: Stream,
+        input_: Stream,
+        reference: Capture | None = None,
+    ) -> None:
         self.playout = playout
         self.capture = capture
+        self.reference = reference
+        """What was given to the device, by the time it leaves the converter; the silence of
+        a device that started anew is a gap."""
         self.output = output
         self.input = input_
         self._seen = (0, 0)
@@ -111,19 +123,26 @@ class Card:
             region,
         )
         capture = Capture(CaptureConfig(rate, restart_frames=restart, wake_fd=wake_fd))
+        tap = None
+        if settings.reference:
+            tap = Capture(CaptureConfig(rate, stream.channels, restart_frames=restart))
         opened: list[Stream] = []
         try:
             # Capture first: playout without a microphone is no headset.
             mic = replace(stream, channels=1)
             opened.append(Stream.open(capture, input_, mic, settings.asound_root))
-            opened.append(Stream.open(playout, output, stream, settings.asound_root))
+            opened.append(
+                Stream.open(playout, output, stream, settings.asound_root, reference=tap)
+            )
         except BaseException:
             for each in opened:
                 each.close()
             capture.close()
             playout.close()
+            if tap is not None:
+                tap.close()
             raise
-        return cls(playout, capture, opened[1], opened[0])
+        return cls(playout, capture, opened[1], opened[0], tap)
 
     def lock_memory(self) -> int:
         """0, or the errno of the first lock that the system did not allow."""
@@ -155,3 +174,5 @@ class Card:
         self.close_streams()
         self.playout.close()
         self.capture.close()
+        if self.reference is not None:
+            self.reference.close()

@@ -86,6 +86,9 @@ def snapshot_from(s: Any) -> Snapshot:
         s.now_ns,
         _anchor(s.anchor),
         _segment(s.open),
+        s.notice_handed,
+        s.notice_device,
+        s.volume,
     )
 
 
@@ -177,6 +180,15 @@ class Playout:
     def notice(self, frames: Frames) -> int:
         data = ffi.from_buffer("int16_t[]", np.ascontiguousarray(frames, dtype=np.int16))
         return int(lib.kh_notice_write(self._q, data, len(frames)))
+
+    @property
+    def notice_written(self) -> int:
+        """Notice frames taken so far; the number of the next one."""
+        return int(lib.kh_notice_written(self._q))
+
+    def volume(self, gain: int) -> None:
+        """Gain of everything that is played, Q15, 0 to 32768, from the next block on."""
+        lib.kh_playout_volume(self._q, gain)
 
     def flush_notices(self) -> None:
         lib.kh_notice_flush(self._q)

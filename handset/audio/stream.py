@@ -109,14 +109,18 @@ class Stream:
         settings: StreamSettings,
         root: Path = ASOUND,
         start_timeout: float = 5.0,
+        reference: Capture | None = None,
     ) -> Stream:
         """Opens, starts, and waits until callbacks arrive. ``DeviceError`` that names the
-        cause otherwise; nothing stays open then."""
+        cause otherwise; nothing stays open then. ``reference``: gets what the device of a
+        playout gets, block by block; it must outlive the stream."""
         direction: Direction = "playback" if isinstance(queue, Playout) else "capture"
         block = round(settings.rate * settings.block_ms / 1000)
         nominal_ns = round(settings.latency * SECOND)
         make = lib.kh_port_playout if direction == "playback" else lib.kh_port_capture
         port = make(queue.handle, nominal_ns, 0)
+        if reference is not None:
+            lib.kh_port_reference(port, reference.handle)
         stream = None
         try:
             stream = sd._StreamBase(

@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from handset.core.facts import Answer, Segment, Snapshot
+from handset.core.keys import Key
+from handset.core.lamp import Pattern
 from handset.core.messages import (
-    CommitSource,
     Durable,
     Estimate,
     FromEdge,
@@ -19,6 +20,7 @@ from handset.core.messages import (
     Resume,
     Span,
 )
+from handset.core.notices import Notice, Part
 from handset.core.packets import Packet
 from handset.core.segments import DeviceTiming
 
@@ -26,25 +28,106 @@ from handset.core.segments import DeviceTiming
 
 
 @dataclass(frozen=True, slots=True)
-class Press:
-    """The talk control went down. ``sample``: its capture position, with bounds."""
+class KeyLevel:
+    """A contact of a control changed. ``sample``: its capture position, with bounds; None
+    without a microphone."""
 
-    at_ns: int
-    source: CommitSource = "ptt"
-    sample: Estimate | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Release:
+    control: str
+    key: Key
+    down: bool
     at_ns: int
     sample: Estimate | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class ControlLost:
-    """The talk control is gone (unplugged, dead). It commits nothing."""
+class ControlGone:
+    """A control is gone (unplugged, dead). It commits nothing."""
+
+    control: str
+    at_ns: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ControlThere:
+    """A control is there, for the first time or again, with these keys down."""
+
+    control: str
+    at_ns: int
+    down: frozenset[Key] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class ControlTold:
+    """Anything else a control says of itself: ``battery``, ``docked``, ``problem``."""
+
+    control: str
+    name: str
+    value: int | str
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """The person typed a turn."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class VoiceSuspected:
+    """It may be speech. ``sample``: where the suspicion arose."""
 
     at_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class VoiceConfirmed:
+    """It is speech; ``onset``: where it began, never later than its first sound."""
+
+    at_ns: int
+    onset: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class VoiceDismissed:
+    at_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class VoiceEnded:
+    """Silence, for as long as the settings say; ``last``: the last sample of speech."""
+
+    at_ns: int
+    last: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Listened:
+    """The detector looked at what was captured of the open turn."""
+
+    at_ns: int
+    spoken: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NoticePlayed:
+    """A part of a notice was played; in the capture it lies within ``span``."""
+
+    name: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeDone:
+    """All that was played of notices has left the lane; not told after a flush."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """The machine's own state: ``low_battery``, ``undervoltage``, ``too_hot``."""
+
+    name: str
+    present: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,9 +246,19 @@ class Stop:
 
 
 Event = (
-    Press
-    | Release
-    | ControlLost
+    KeyLevel
+    | ControlGone
+    | ControlThere
+    | ControlTold
+    | Typed
+    | VoiceSuspected
+    | VoiceConfirmed
+    | VoiceDismissed
+    | VoiceEnded
+    | Listened
+    | NoticePlayed
+    | NoticeDone
+    | Condition
     | CaptureReached
     | PlayoutSeen
     | AudioQueued
@@ -250,6 +343,68 @@ class ClearPlayout:
 
 
 @dataclass(frozen=True, slots=True)
+class HoldPlayout:
+    """Pause the speech lane at the next block, or play it at reduced gain. It replaces an
+    earlier hold."""
+
+    duck: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ResumePlayout:
+    """The speech lane goes on at the next sample."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetVolume:
+    """``gain`` 0.0 to 1.0, of everything that is played."""
+
+    gain: float
+
+
+@dataclass(frozen=True, slots=True)
+class MuteMicrophone:
+    """From the next block on the capture is zeros, or the microphone again."""
+
+    muted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PlayNotice:
+    """Play one of the closed set of tones and prompts into the lane, which is dry."""
+
+    notice: Notice
+    part: Part
+
+
+@dataclass(frozen=True, slots=True)
+class FlushNotices:
+    """What is queued of notices is dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShowLamp:
+    pattern: Pattern
+
+
+@dataclass(frozen=True, slots=True)
+class RunSelfTest:
+    """A person asked for it, by gesture."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A person asked for a headset to be paired."""
+
+
+@dataclass(frozen=True, slots=True)
+class Park:
+    """Durable events without a session yet: journal them; they are kept when there is one."""
+
+    events: tuple[Durable, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class OpenDecoder:
     item_id: str
     rate: int
@@ -330,6 +485,16 @@ Effect = (
     | Log
     | ResetLog
     | ClearPlayout
+    | HoldPlayout
+    | ResumePlayout
+    | SetVolume
+    | MuteMicrophone
+    | PlayNotice
+    | FlushNotices
+    | ShowLamp
+    | RunSelfTest
+    | Pair
+    | Park
     | OpenDecoder
     | Decode
     | EndItem

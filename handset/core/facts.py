@@ -76,3 +76,9 @@ class Snapshot:
     now_ns: int
     anchor: Anchor
     open: Segment
+    notice_handed: int = 0
+    """Notice frames mixed in so far."""
+    notice_device: int = 0
+    """Device frame just after the newest of them."""
+    volume: int = 32_768
+    """Q15, at the end of the block."""

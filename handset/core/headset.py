@@ -18,15 +18,21 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from handset.core import events as ev
+from handset.core import lighting
 from handset.core import messages as msg
 from handset.core import turn as tn
+from handset.core.alerts import Alerts
 from handset.core.events import Effect, Event, Observe, Send
 from handset.core.floor import Floor
+from handset.core.lamp import PATTERNS, LampFacts, choose
+from handset.core.notices import Notice
 from handset.core.outbox import Outbox
 from handset.core.packets import CaptureData
+from handset.core.person import Person, PersonSettings
 from handset.core.playback import Playback
 from handset.core.receipts import Context
 from handset.core.session import Session, SessionSettings
+from handset.core.volume import STEPS
 
 MILLISECOND = 1_000_000
 COPIES_NS = (0, 20 * MILLISECOND, 60 * MILLISECOND)
@@ -56,19 +62,38 @@ class Headset:
         session: SessionSettings,
         jitter: Callable[[], float],
         first_clear: int = 0,
+        person: PersonSettings | None = None,
+        parked: Iterable[msg.Durable] = (),
+        volume_step: int = STEPS,
     ) -> None:
+        """``parked``: events of an earlier run that were made before it had a session."""
         self.identity = identity
         self.outbox = outbox
         self.turn = turn
         self.session = Session(session, jitter)
         self.playback = Playback(self._context, self._keep, first_clear)
-        self.floor = Floor(turn, self.playback, self._context, self._keep)
+        settings = person or PersonSettings()
+        self.floor = Floor(turn, self.playback, self._context, self._keep, settings.floor)
+        self.alerts = Alerts(self.playback, self._context, self._keep)
+        self.person = Person(
+            settings,
+            turn,
+            self.floor,
+            self.alerts,
+            outbox.outbox_id,
+            self._keep_wearer,
+            volume_step,
+        )
         self.counters: Counter[str] = Counter()
         self.route = ""
         self.output_rate = 0
         self.room_ms = 0
         self.queued_ms = 0
-        self._position = 0
+        self._parked: list[msg.Durable] = list(parked)
+        self._kept_turns: set[int] = set()
+        """Turns that were committed without a connection."""
+        self._kept_typed: dict[str, int] = {}
+        """Of those, the typed ones, by the end of the id of the event that carries them."""
         self._barrier: set[str] = set()
         self._copies: list[tuple[int, str]] = []
         self._next_progress_ns = 0
@@ -78,27 +103,26 @@ class Headset:
         self._exited = False
         self._held_audio: list[ev.EdgeAudio] = []
         self._log_used = False
+        self._lit: LampFacts | None = None
 
     def handle(self, event: Event, now: int) -> list[Effect]:
         effects = self._handle(event, now)
         # Until it is known whether the turn is committed: it decides what is stale.
-        undecided = self.turn.is_open or self.floor.commit_waits
-        effects += self.playback.pump(undecided)
+        effects += self.playback.pump(self.floor.taken)
+        effects += self.person.after(now, self.playback.ready)
+        effects += self._tell_observed(effects, now)
+        effects += self._light()
         if any(isinstance(effect, ev.Log) for effect in effects):
             self._log_used = True
         return effects
 
     def _handle(self, event: Event, now: int) -> list[Effect]:
         match event:
-            case ev.Press():
-                return self.floor.press(event, self._deaf())
-            case ev.Release():
-                return self.floor.release(event, now)
-            case ev.ControlLost(at_ns):
-                return self.floor.facts(self.turn.control_lost(at_ns), now)
             case ev.CaptureReached(position):
-                self._position = position
-                return self.floor.facts(self.turn.captured(position, now), now)
+                before = self.turn.state
+                self.person.position, self.person.no_microphone = position, False
+                effects = self.floor.facts(self.turn.captured(position, now), now)
+                return effects + self.person.told_turn(before, now)
             case ev.PlayoutSeen():
                 return [*self.playback.seen(event, now), *self.floor.release_commit(now)]
             case ev.AudioQueued():
@@ -110,12 +134,15 @@ class Headset:
                 return []
             case ev.DeviceReady(timing, route, first_frame):
                 self.route, self.output_rate = route, timing.rate
+                mute = [ev.MuteMicrophone(True)] if self.person.deaf else []
                 return [
+                    *mute,
                     *self.playback.device_ready(timing, route, first_frame),
                     Observe("device.ready", now, {"route": route, "rate": timing.rate}),
                 ]
             case ev.DeviceLost(frames, reason):
                 facts: dict[str, object] = {"frames": frames, "reason": reason}
+                self.person.no_microphone = True
                 return [
                     Observe("device.lost", now, facts),
                     *self.playback.device_lost(frames, reason, now),
@@ -136,12 +163,8 @@ class Headset:
                 return self._tick(now)
             case ev.Stop(cause):
                 return self._stop(cause, now)
-
-    def _deaf(self) -> str:
-        """Why no turn can begin."""
-        if self._stopping:
-            return "stopping"
-        return "" if self.session.session else "no session yet"
+            case _:
+                return self.person.handle(event, now)
 
     # ---- durable events -------------------------------------------------------------------
 
@@ -149,10 +172,16 @@ class Headset:
         return Context(self.session.session, self.session.origin_epoch, self.identity.boot_id)
 
     def _keep(self, events: Iterable[msg.Durable]) -> list[Effect]:
-        kept = self.outbox.add(events)
+        made = list(events)
+        effects: list[Effect] = []
+        parked = tuple(event for event in made if not event.session)
+        if parked:
+            self._parked += parked
+            effects.append(ev.Park(parked))
+        kept = self.outbox.add(event for event in made if event.session)
         if not kept:
-            return []
-        effects: list[Effect] = [ev.Keep(kept)]
+            return effects
+        effects += [ev.Keep(kept)]
         if self.session.open:
             effects += [Send(event) for event in kept]
             now = kept[0].at.mono_ns
@@ -161,9 +190,77 @@ class Headset:
                     self._copies += [(now + after, event.event_id) for after in COPIES_NS]
         return effects
 
+    def _unpark(self) -> list[Effect]:
+        """There is a session: what was made before it is of this one."""
+        session = self.session.session
+        parked, self._parked = self._parked, []
+        if not parked:
+            return []
+        named = [
+            replace(event, session=session, event_id=f"{session}{event.event_id}")
+            for event in parked
+        ]
+        return [*self._keep(named), ev.Log({"k": "unparked"})]
+
+    def _keep_wearer(self, by: str, now: int) -> list[Effect]:
+        wearer = self.person.wearer
+        what = "told" if by == "disclosure" else "agreed"
+        context = self._context()
+        event = msg.WearerConsent(
+            **context.envelope(f"wearer/{wearer.name}/{what}", now, "session"),
+            wearer=wearer.name,
+            capture=wearer.consented or not wearer.required,
+            recording=False,
+            disclosed=wearer.disclosed,
+            disclosure=wearer.disclosure,
+            by=by,  # type: ignore[arg-type]
+        )
+        facts: dict[str, object] = {"wearer": wearer.name, "by": by}
+        return [*self._keep([event]), Observe("wearer.consent", now, facts)]
+
+    def _tell_observed(self, effects: list[Effect], now: int) -> list[Effect]:
+        """What has become of a turn, told to the person."""
+        told: list[Effect] = []
+        for effect in effects:
+            if not isinstance(effect, Observe):
+                continue
+            facts = effect.facts
+            match effect.kind:
+                case "turn.committed":
+                    self.person.committed()
+                    if not self.session.open:
+                        turn = int(str(facts["turn"]))
+                        self._kept_turns.add(turn)
+                        if facts["source"] == "typed":
+                            self._kept_typed[f"/turn/{turn}/commit"] = turn
+                        told += self.person.telling.ask(Notice.KEPT, now)
+                case "turn.abandoned":
+                    told += self.person.abandoned(str(facts["reason"]), now)
+                case "turn.long":
+                    told += self.person.long_turn(bool(facts["latched"]), now)
+        return told
+
+    def _light(self) -> list[Effect]:
+        stopping = self._stopping is not None
+        facts = lighting.facts(self.person, self.playback, self.session.state, stopping)
+        if facts == self._lit:
+            return []
+        self._lit = facts
+        return [ev.ShowLamp(PATTERNS[choose(facts)])]
+
+    def _received(self, turn: int, now: int) -> list[Effect]:
+        """The edge has all of a turn; the person is told when it had been kept."""
+        if turn not in self._kept_turns:
+            return []
+        self._kept_turns.discard(turn)
+        return self.person.telling.ask(Notice.RECEIVED, now)
+
     def _settled(self, outbox_id: str, seq: int, ids: list[str], now: int) -> list[Effect]:
         self._barrier.difference_update(ids)
         effects: list[Effect] = [ev.Settle(outbox_id, seq, tuple(ids))]
+        for end in list(self._kept_typed):
+            if any(event_id.endswith(end) for event_id in ids):
+                effects += self._received(self._kept_typed.pop(end), now)
         if not self._barrier and self._held_audio:
             held, self._held_audio = self._held_audio, []
             for audio in held:
@@ -196,6 +293,15 @@ class Headset:
         return [Send(hello)]
 
     def _welcome(self, epoch: int, welcome: msg.Welcome, now: int) -> list[Effect]:
+        if welcome.turn_detection == "server":
+            why = "the edge wants to detect turns itself; this handset is the one that does"
+            closed = ev.LinkClosed(epoch, why, permanent=True)
+            return [
+                Send(msg.Fault(code="turn_detection", message=why)),
+                Observe("session.refused", now, {"code": "turn_detection", "reason": why}),
+                ev.CloseLink(epoch, why),
+                *self._link_closed(closed, now),
+            ]
         before = self.session.session
         if not self.session.welcome(epoch, welcome.session, welcome.resume_token, now):
             return []
@@ -203,16 +309,23 @@ class Headset:
         self.playback.linked(now)
         effects: list[Effect] = []
         if before and before != welcome.session:
-            effects += self.playback.end_session(before, now)
+            effects += self._session_over(before, now)
         pending = self.outbox.pending()
         self._barrier = {event.event_id for event in pending}
         effects += [Send(event) for event in pending]
+        effects += self._unpark()
+        if before != welcome.session:
+            effects += self.person.new_session(welcome, now)
         facts: dict[str, object] = {"session": welcome.session, "epoch": epoch}
         return [
             *effects,
             ev.Log({"k": "session", "session": welcome.session}),
             Observe("session.open", now, facts),
         ]
+
+    def _session_over(self, session: str, now: int) -> list[Effect]:
+        effects = self.playback.end_session(session, now)
+        return effects + self.alerts.session_over(now)
 
     def _link_closed(self, event: ev.LinkClosed, now: int) -> list[Effect]:
         if not self.session.lost(event.epoch, now, event.permanent):
@@ -286,14 +399,27 @@ class Headset:
             case msg.GoAway(time_left_ms=left):
                 return [Observe("session.go_away", now, {"time_left_ms": left})]
             case msg.Ended(reason=reason):
-                self.session.token = ""
+                # What is said from here on is of the next session.
+                over, self.session.session, self.session.token = self.session.session, "", ""
                 return [
-                    *self.playback.clear(msg.Cause("session_end", now)),
+                    *(self._session_over(over, now) if over else []),
                     Observe("session.ended", now, {"reason": reason}),
                 ]
+            case msg.Policy(require_manual=manual, scope=scope):
+                self.person.policy(manual, next_turn=scope == "next_turn")
+                return [Observe("policy", now, {"require_manual": manual, "scope": scope})]
+            case msg.Alert():
+                return self.alerts.said(event.message, now)
+            case msg.AlertWithdraw(alert_id=alert_id):
+                return self.alerts.withdraw(alert_id, now)
             case msg.ResponseCreated(response_id=name, turn=turn, speculative=speculative):
-                self.playback.lane.created(name, turn, speculative)
-                return [Observe("response.created", now, {"response": name, "turn": turn})]
+                early = self.playback.lane.created(name, turn, speculative)
+                effects: list[Effect] = [
+                    Observe("response.created", now, {"response": name, "turn": turn})
+                ]
+                for packet in early:
+                    effects += self.playback.arrive(packet, now)
+                return effects
             case msg.ResponseDone(response_id=name):
                 self.playback.lane.done(name, now)
                 return []
@@ -308,7 +434,11 @@ class Headset:
                 return [ev.ResendTurnAudio(turn, tuple(ranges))]
             case msg.CaptureReceived(turn=turn, samples=samples):
                 facts = {"turn": turn, "samples": samples}
-                return [ev.ForgetTurnAudio(turn), Observe("capture.received", now, facts)]
+                return [
+                    ev.ForgetTurnAudio(turn),
+                    Observe("capture.received", now, facts),
+                    *self._received(turn, now),
+                ]
             case msg.ClockPong():
                 return []
             case msg.Fault(code=code, message=text):
@@ -339,8 +469,7 @@ class Headset:
     # ---- time -----------------------------------------------------------------------------------
 
     def _tick(self, now: int) -> list[Effect]:
-        effects: list[Effect] = self.floor.facts(self.turn.captured(self._position, now), now)
-        effects += self.floor.release_commit(now)
+        effects = self.person.tick(now)
         effects += self.playback.tick(now)
         if reason := self.session.dead(now):
             epoch = self.session.epoch
@@ -350,7 +479,8 @@ class Headset:
             effects.append(ev.OpenLink(self.session.epoch))
         if self.session.open:
             effects += self._beat(now)
-        if self._log_used and self.playback.idle and not self.floor.undecided:
+        at_rest = self.playback.idle and not self.floor.undecided and not self._parked
+        if self._log_used and at_rest:
             self._log_used = False
             effects.append(ev.ResetLog())
         return effects + self._try_exit(now)
@@ -379,7 +509,7 @@ class Headset:
     def _stop(self, cause: str, now: int) -> list[Effect]:
         if self._stopping:
             return []
-        effects = self.floor.facts(self.turn.stop(now), now)
+        effects = self.person.stop(now)
         effects += self.playback.clear(msg.Cause("shutdown", now))
         self._stopping = (cause, now)
         return [*effects, Observe("stopping", now, {"cause": cause})]

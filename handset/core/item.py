@@ -58,6 +58,8 @@ class Item:
     dropped: int = 0
     faded: int = 0
     ducked: int = 0
+    fades: int = 0
+    """Frames in any fade to silence: of the clear (``faded``), or of a pause that ended."""
     synthesized: int = 0
     lost: int = 0
     """Handed frames at the end that may not have sounded: the device was lost."""
@@ -154,7 +156,7 @@ class Item:
             exact=self.whole,
             lost_max=0 if self.whole else handed - min(certain, handed),
             faded=self._length(self.faded),
-            ducked=self._length(self.ducked),
+            ducked=self._length(self.ducked + max(self.fades - self.faded, 0)),
             synthesized=self._length(self.synthesized),
             fenced=self.fenced,
             audio_end_ms=played * 1000 // self.rate,

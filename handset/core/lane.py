@@ -12,13 +12,19 @@ Rules:
 3. An abandoned turn kills nothing that was not heard yet.
 4. Packets of an item are taken in order: what is below the next one is a duplicate, a
    hole is asked for again.
-5. Every discard is counted, by its reason. Nothing is dropped without a count.
+5. An alert's response is no answer to a turn: nothing makes it stale. It is held until it
+   has come whole and may be played, and what came of it is kept, to be played again when
+   it was cut off. While the lane is gated (the person has not been told yet what they are
+   talking to) only an exempt response is played.
+6. Audio may overtake the message that announces its response, on another channel: what
+   comes early waits for it, within bounds.
+7. Every discard is counted, by its reason. Nothing is dropped without a count.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from handset.core.packets import ItemAudio, ItemEnd, ItemStart
 
@@ -26,6 +32,8 @@ HOLD_BYTES = 4 << 20
 """Opus bytes kept of one waiting response: about 20 minutes."""
 MOST_RESPONSES = 64
 KEEP_DEAD = 4096
+EARLY_MESSAGES = 512
+"""Audio messages kept for responses that are not announced yet."""
 
 
 @dataclass(slots=True)
@@ -50,6 +58,21 @@ class Response:
     """With the item that each piece belongs to."""
     waiting_bytes: int = 0
     streams: dict[str, Stream] = field(default_factory=dict)
+    alert: bool = False
+    exempt: bool = False
+    held: bool = False
+    kept: list[tuple[str, ItemStart | ItemAudio | ItemEnd]] = field(default_factory=list)
+    """Of an alert: everything that came, for another time."""
+
+    @property
+    def whole(self) -> bool:
+        """All of it has come: there are items, and each has ended."""
+        return bool(self.streams) and all(stream.ended for stream in self.streams.values())
+
+    def wait(self, item_id: str, packet: ItemStart | ItemAudio | ItemEnd) -> None:
+        self.waiting.append((item_id, packet))
+        if self.alert:
+            self.kept.append((item_id, packet))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +90,17 @@ class Lane:
         self.fenced: Counter[str] = Counter()
         """Discards by reason."""
         self._dead: dict[str, None] = {}
+        self.gated = False
         self._handles: dict[int, Stream] = {}
+        self._early: dict[str, list[ItemStart | ItemAudio | ItemEnd]] = {}
+        """By response that is not announced yet."""
 
     def new_epoch(self) -> None:
         """Handles name items within one connection, and so do questions about holes."""
         self._handles.clear()
+        if self._early:
+            self.fenced["unknown_response"] += sum(map(len, self._early.values()))
+            self._early.clear()
         for response in self.responses.values():
             for stream in response.streams.values():
                 stream.asked = -1
@@ -83,7 +112,46 @@ class Lane:
 
     # ---- responses -----------------------------------------------------------------------
 
-    def created(self, response_id: str, turn: int, speculative: bool) -> None:
+    def created(
+        self, response_id: str, turn: int, speculative: bool
+    ) -> list[ItemStart | ItemAudio | ItemEnd]:
+        """Announces a response; returns what came of it before, to be taken now."""
+        self._announce(response_id, turn, speculative)
+        return self._early.pop(response_id, [])
+
+    def expect_alert(self, response_id: str) -> None:
+        """An alert's response, announced or not yet; it is held."""
+        if response_id not in self.responses and response_id not in self._dead:
+            self.responses[response_id] = Response(response_id, self.committed_turn, False)
+        if response_id in self.responses:
+            response = self.responses[response_id]
+            response.alert = response.held = True
+            response.kept = list(response.waiting)
+
+    def expect_exempt(self, response_id: str) -> None:
+        """The one response that a gated lane lets through."""
+        if response_id not in self.responses and response_id not in self._dead:
+            self.responses[response_id] = Response(response_id, self.committed_turn, False)
+        if response_id in self.responses:
+            self.responses[response_id].exempt = True
+
+    def replay(self, response: Response, times: int) -> Response:
+        """An alert once more, under names of its own: ``~times`` is appended."""
+        again = Response(f"{response.response_id}~{times}", response.turn, False, alert=True)
+        again.done_ns, again.heard_ns, again.held = response.done_ns, response.heard_ns, True
+        for item_id, packet in response.kept:
+            name = f"{item_id}~{times}"
+            if isinstance(packet, ItemStart):
+                packet = replace(packet, item_id=name, response_id=again.response_id)
+                again.streams[name] = Stream(packet, ended=True)
+            again.wait(name, packet)
+        self.responses[again.response_id] = again
+        return again
+
+    def _announce(self, response_id: str, turn: int, speculative: bool) -> None:
+        known = self.responses.get(response_id)
+        if known is not None and (known.alert or known.exempt):
+            return
         if response_id in self.responses or response_id in self._dead:
             self.fenced["duplicate_response"] += 1
         elif turn < self.committed_turn:
@@ -120,6 +188,8 @@ class Lane:
         self.committed_turn = max(self.committed_turn, turn)
         stale = []
         for response in self.responses.values():
+            if response.alert or response.exempt:
+                continue
             if response.turn < turn:
                 stale.append(response.response_id)
             elif response.turn == turn:
@@ -133,9 +203,11 @@ class Lane:
             return self.responses.get(current)
         if floor_taken:
             return None
-        for response in self.responses.values():
-            waits_for_turn = response.speculative and response.turn > self.committed_turn
-            if response.waiting and not waits_for_turn:
+        first = sorted(self.responses.values(), key=lambda r: not (r.alert or r.exempt))
+        for response in first:
+            waits = response.speculative and response.turn > self.committed_turn
+            waits = waits or response.held or (self.gated and not response.exempt)
+            if response.waiting and not waits:
                 return response
         return None
 
@@ -151,6 +223,9 @@ class Lane:
             self.fenced["unknown_handle"] += 1
             return None
         response = self.responses.get(stream.start.response_id)
+        if response is None and stream.start.response_id in self._early:
+            self._keep_early(stream.start.response_id, packet)
+            return None
         if response is None:
             self.fenced["dead_response"] += 1
             return None
@@ -180,9 +255,11 @@ class Lane:
             self._handles.pop(next(iter(self._handles)))
         response = self.responses.get(packet.response_id)
         if response is None:
-            dead = packet.response_id in self._dead
-            self.fenced["dead_response" if dead else "unknown_response"] += 1
             self._handles[packet.handle] = Stream(packet)
+            if packet.response_id in self._dead:
+                self.fenced["dead_response"] += 1
+            else:
+                self._keep_early(packet.response_id, packet)
             return None
         known = response.streams.get(packet.item_id)
         if known is not None and known.start.content_index != packet.content_index:
@@ -194,8 +271,14 @@ class Lane:
         stream = Stream(packet)
         response.streams[packet.item_id] = stream
         self._handles[packet.handle] = stream
-        response.waiting.append((packet.item_id, packet))
+        response.wait(packet.item_id, packet)
         return response
+
+    def _keep_early(self, response_id: str, packet: ItemStart | ItemAudio | ItemEnd) -> None:
+        if sum(map(len, self._early.values())) >= EARLY_MESSAGES:
+            self.fenced["unknown_response"] += 1
+            return
+        self._early.setdefault(response_id, []).append(packet)
 
     def _audio(
         self, response: Response, stream: Stream, packet: ItemAudio
@@ -218,7 +301,7 @@ class Lane:
             return None
         stream.next_packet += len(fresh)
         part = ItemAudio(packet.handle, packet.first_packet + old, fresh)
-        response.waiting.append((stream.start.item_id, part))
+        response.wait(stream.start.item_id, part)
         response.waiting_bytes += size
         return response
 
@@ -229,7 +312,7 @@ class Lane:
             stream.asked = stream.next_packet
             return Hole(stream.start.item_id, stream.next_packet)
         stream.ended = True
-        response.waiting.append((stream.start.item_id, packet))
+        response.wait(stream.start.item_id, packet)
         return response
 
     @staticmethod

@@ -25,7 +25,7 @@ difference raises ``LedgerFault``.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -166,13 +166,13 @@ class Ledger:
             item for item in self.items.values() if item.stopped_by is None and not item.complete
         ]
 
-    def clear(self, cause: Cause, only: str | None = None) -> int:
-        """A clear is asked for; its number, which is the queue's too. ``only``: the one
+    def clear(self, cause: Cause, only: Collection[str] | None = None) -> int:
+        """A clear is asked for; its number, which is the queue's too. ``only``: the
         response that is stopped; no other may have frames in the queue then."""
         if self.generation - self.answered < CLEAR_SLOTS:
             self.generation += 1
         for item in self.live():
-            if only is None or item.response_id == only:
+            if only is None or item.response_id in only:
                 item.stopped_by = self.generation
         self._clears.append(_Clear(self.generation, cause))
         self._tail = None
@@ -304,6 +304,7 @@ class Ledger:
         if item is None:
             return
         item.ducked += segment.ducked
+        item.fades += segment.faded
         if segment.kind is SegmentKind.STARVED:
             item.synthesized += segment.length
 

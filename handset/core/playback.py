@@ -8,7 +8,8 @@ asks anyone how far playout got: only answers and snapshots move a cursor.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import replace
 
 from handset.core import receipts
 from handset.core.events import (
@@ -26,7 +27,9 @@ from handset.core.events import (
     PlayoutSeen,
     Remember,
     Send,
+    SetVolume,
 )
+from handset.core.holds import Hold, Holds
 from handset.core.item import Item
 from handset.core.lane import Hole, Lane, Response
 from handset.core.ledger import RESTARTED, Cut, Ledger
@@ -42,7 +45,7 @@ from handset.core.packets import ItemAudio, ItemEnd, ItemStart
 from handset.core.receipts import Context
 from handset.core.segments import DeviceTiming
 
-OUR_CAUSES = ("gesture", "device_lost", "shutdown")
+OUR_CAUSES = ("gesture", "typed", "voice", "alert", "device_lost", "shutdown")
 """Clears that the edge has not asked for: what it still generates is cancelled there."""
 KEEP_CLEARED = 256
 END_DEADLINE_NS = 2_000_000_000
@@ -78,6 +81,36 @@ class Playback:
         self._said_queued: set[str] = set()
         self._losing: tuple[int, str] | None = None
         self._cleared: dict[str, PlayoutCleared] = {}
+        self.holds = Holds()
+        self._gain = 1.0
+        self._finals: list[Item] = []
+
+    # ---- volume and holds -----------------------------------------------------------------
+
+    def hold(self, why: Hold, duck: bool = False) -> list[Effect]:
+        """Playback pauses (or is ducked) until every reason is released, or a clear comes.
+        Only a muted output holds what is not playing yet."""
+        if why is not Hold.MUTED and not self.stoppable():
+            return []
+        return self.holds.hold(why, duck)
+
+    def release(self, why: Hold) -> list[Effect]:
+        return self.holds.release(why)
+
+    def set_volume(self, gain: float) -> list[Effect]:
+        """0.0 mutes: the lane is held, and nothing is handed into silence."""
+        self._gain = gain
+        muted = gain <= 0
+        self._output = replace(self._output, gain=gain, muted=muted, changed=False)
+        for item in self.ledger.items.values():
+            if item.output is None or item.cut or item.complete:
+                continue
+            lowest = min(item.output.gain, gain) if item.handed else gain
+            item.output = Output(
+                lowest, item.output.muted or muted, item.output.route, item.handed > 0
+            )
+        effects: list[Effect] = [SetVolume(gain)] if not muted else []
+        return effects + (self.hold(Hold.MUTED) if muted else self.release(Hold.MUTED))
 
     # ---- the device -----------------------------------------------------------------------
 
@@ -85,12 +118,15 @@ class Playback:
         """A queue whose frames and clears count on from ``first_frame`` and
         :attr:`generation`. What was announced before waits for it."""
         before, self.ledger = self.ledger, Ledger(timing, first_frame, self.generation)
-        self._output = Output(1.0, False, route, False)
+        self._output = Output(self._gain, self._gain <= 0, route, False)
         self._ready = True
         waiting = self.ledger.inherit(before)
         for item in waiting:
             item.output = self._output
-        return [Log(_announce_record(item)) for item in waiting]
+        effects: list[Effect] = [Log(_announce_record(item)) for item in waiting]
+        if 0 < self._gain < 1:
+            effects.append(SetVolume(self._gain))
+        return effects + self.holds.new_queue()
 
     def device_lost(self, frames: int, reason: str, now_ns: int) -> list[Effect]:
         """The stream is closed; the queue will be settled by the control side. What could
@@ -128,7 +164,17 @@ class Playback:
         if taken is None:
             return []
         taken.heard_ns = now_ns
-        return self._announce(packet, now_ns) if isinstance(packet, ItemStart) else []
+        if not isinstance(packet, ItemStart) or taken.held:
+            return []
+        return self._announce(packet, now_ns)
+
+    def announce_held(self, response: Response, now_ns: int) -> list[Effect]:
+        """The items of a response that was held back, now that it may be played."""
+        return [
+            effect
+            for stream in response.streams.values()
+            for effect in self._announce(stream.start, now_ns)
+        ]
 
     def _is_taken(self, start: ItemStart) -> bool:
         """There is an item of that name already, and this is not the same one going on."""
@@ -214,14 +260,22 @@ class Playback:
         return [
             response_id
             for response_id, response in self.lane.responses.items()
-            if response.streams and not self._is_spent(response_id)
+            if response.streams and not response.held and not self._is_spent(response_id)
         ]
 
-    def clear(self, cause: Cause, session: str = "") -> list[Effect]:
-        """Stops everything on the lane. Nothing there: nothing happens."""
+    def clear(
+        self, cause: Cause, session: str = "", only: Collection[str] | None = None
+    ) -> list[Effect]:
+        """Stops everything on the lane, or ``only`` these responses of it; those that are not
+        among them have nothing in the queue. Nothing there: nothing happens."""
         responses = self.stoppable()
+        if only is not None:
+            responses = [name for name in responses if name in only]
+            if self._has_queue:
+                return self._stop(cause, responses, only=responses) if responses else []
         for response_id in list(self.lane.responses):
-            if self.lane.responses[response_id].streams and response_id not in responses:
+            response = self.lane.responses[response_id]
+            if response.streams and not response.held and response_id not in responses:
                 self.lane.forget(response_id)  # heard whole; what may still come is late
         if not self._has_queue:
             return [
@@ -250,7 +304,7 @@ class Playback:
             self.lane.forget(response_id)
             return []
         if self._current == response_id:
-            return self._stop(cause, [response_id], only=response_id)
+            return self._stop(cause, [response_id], only=[response_id])
         return self._withdraw(response_id, cause, now_ns)
 
     def _withdraw(
@@ -278,10 +332,14 @@ class Playback:
             self._cleared.pop(next(iter(self._cleared)))
 
     def _stop(
-        self, cause: Cause, responses: list[str], only: str | None = None, session: str = ""
+        self,
+        cause: Cause,
+        responses: list[str],
+        only: Collection[str] | None = None,
+        session: str = "",
     ) -> list[Effect]:
         stopped = tuple(
-            item.item_id for item in self.ledger.live() if only is None or item.response_id == only
+            item.item_id for item in self.ledger.live() if only is None or item.response_id in only
         )
         request = self.generation = self.ledger.clear(cause, only)
         cancels = [
@@ -299,13 +357,14 @@ class Playback:
             "request": request,
             "cause": cause.kind,
             "at": cause.at_ns,
-            "only": only or "",
+            "only": list(only or ()),
             "responses": responses,
         }
         return [
             Log(record),
             Remember("clear", str(request)),
             ClearPlayout(request),
+            *self.holds.cleared(),
             DropDecoders(stopped),
             *cancels,
             Observe("clear.asked", cause.at_ns, {"request": request, "cause": cause.kind}),
@@ -398,8 +457,8 @@ class Playback:
         """Items whose end was promised by ``response.done`` and never came."""
         closed = []
         for response in self.lane.responses.values():
-            if not self._is_overdue(response, now_ns):
-                continue
+            if response.waiting or not self._is_overdue(response, now_ns):
+                continue  # what waits may still be played: nothing of it is overdue
             for item in self._items_of(response.response_id):
                 item_closed = self.ledger.give_up(item.item_id, now_ns, "no end")
                 if item_closed is not None:
@@ -416,6 +475,7 @@ class Playback:
         effects: list[Effect] = []
         for item in items:
             self._said_queued.discard(item.item_id)
+            self._finals.append(item)
             facts: dict[str, object] = {"cursor": item.cursor(), "reason": item.reason}
             effects.append(Observe("item.final", now_ns, facts))
         return effects
@@ -427,12 +487,36 @@ class Playback:
             if self._is_overdue(response, now_ns):
                 self.lane.forget(response_id)
 
+    def take_finals(self) -> list[Item]:
+        """Items that became final since the last call."""
+        finals, self._finals = self._finals, []
+        return finals
+
+    @property
+    def ready(self) -> bool:
+        """There is an output."""
+        return self._ready
+
+    @property
+    def current(self) -> str | None:
+        """The response whose frames are in the queue, or will be next."""
+        return self._current
+
+    @property
+    def paused(self) -> bool:
+        return self.holds.paused
+
     def progress(self) -> tuple[str | None, int]:
         """The item that sounds, and how many of its samples were handed."""
         for item in self.ledger.items.values():
             if item.handed and not item.cut:
                 return item.item_id, item.samples(item.handed)
         return None, 0
+
+    @property
+    def silent(self) -> bool:
+        """Nothing is playing or about to: no response has audio that may be played."""
+        return not self.ledger.items and self._current is None
 
     @property
     def idle(self) -> bool:

@@ -19,12 +19,16 @@ from handset.core.item import Item, ItemState
 from handset.core.ledger import Cut
 from handset.core.messages import (
     Cause,
+    CommitBy,
     Domain,
+    InputText,
     Instant,
     PlayoutCleared,
     PlayoutReceipt,
     ReceiptState,
     Truncate,
+    TypedTurn,
+    UserMessage,
 )
 
 
@@ -239,4 +243,14 @@ def _receipt(
         cursor=item.cursor(),
         cleared=cleared,
         reason=item.reason,
+    )
+
+
+def typed_turn(context: Context, turn: int, text: str, at_ns: int, known: bool) -> TypedTurn:
+    """``known``: the cursor of the clear that it asked for went out before."""
+    return TypedTurn(
+        **context.envelope(f"turn/{turn}/commit", at_ns, "turn", turn=turn),
+        item=UserMessage(f"typed_{turn}", [InputText(text)]),
+        commit=CommitBy("typed", {"characters": len(text)}),
+        cursor="known" if known else "pending",
     )

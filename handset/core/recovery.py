@@ -26,6 +26,7 @@ from handset.core.messages import (
     PlayoutCleared,
     PlayoutReceipt,
     TurnAbandoned,
+    TypedTurn,
 )
 from handset.core.playback import NO_DEVICE
 from handset.core.receipts import Context
@@ -64,6 +65,8 @@ class _Replay:
     session: str = ""
     turn: int = 0
     open_turn: int | None = None
+    typed: dict[int, str] = field(default_factory=dict)
+    """Typed turns whose event was not made yet."""
     clear: int = 0
     asked: dict[int, list[_Asked]] = field(default_factory=dict)
     """By number: one each, but for those that coalesced."""
@@ -92,6 +95,8 @@ def recover(
             f"turn/{replay.open_turn}/abandoned", now_ns, "turn", turn=replay.open_turn
         )
         found.events.append(TurnAbandoned(**envelope, reason="restart"))
+    for turn, text in replay.typed.items():
+        found.events.append(receipts.typed_turn(context, turn, text, now_ns, known=False))
     return found
 
 
@@ -121,11 +126,16 @@ def event_record(event: Durable, text: str) -> Record:
     """A durable event, as ``text``. What it ends is in the same record: a turn or an item
     whose end was said ends no second time, and one whose end was not said does."""
     record: Record = {"k": "event", "event": text}
-    if isinstance(event, Commit | TurnAbandoned):
+    if isinstance(event, Commit | TypedTurn | TurnAbandoned):
         record["ends_turn"] = event.turn
     elif isinstance(event, PlayoutReceipt) and event.state != "queued":
         record["ends_item"] = event.item_id
     return record
+
+
+def parked_record(event: Durable, text: str) -> Record:
+    """An event that waits for its session."""
+    return {**event_record(event, text), "k": "parked"}
 
 
 def _apply(replay: _Replay, record: Record) -> None:
@@ -137,7 +147,13 @@ def _apply(replay: _Replay, record: Record) -> None:
     elif kind == "turn":
         replay.turn = max(replay.turn, record["turn"])
         replay.open_turn = record["turn"]
-    elif kind == "event":
+    elif kind == "typed":
+        replay.turn = max(replay.turn, record["turn"])
+        replay.typed[record["turn"]] = record["text"]
+    elif kind == "unparked":
+        pass
+    elif kind in ("event", "parked"):
+        replay.typed.pop(record.get("ends_turn", 0), None)
         replay.ledger.forget(record.get("ends_item", ""))
         if replay.open_turn == record.get("ends_turn"):
             replay.open_turn = None

@@ -48,7 +48,9 @@ class FakeCard:
         drift_ppm: float = 0.0,
         step_ns: int = 1,
         voice: Voice = silence,
+        reference: Capture | None = None,
     ) -> None:
+        self.reference = reference
         self.playout = playout
         self.capture = capture
         self.buffer = buffer
@@ -91,6 +93,8 @@ class FakeCard:
             self.now_ns = max(self.now_ns, round(dry_ns + n * self._frame_ns))
             self._lines.append((first, self.now_ns + ahead))
         out = self.playout.render(n, self._reported(self.time_of(first)), self.now_ns, flags)
+        if self.reference is not None:
+            self.reference.process(out, n, self._reported(self.time_of(first)), self.now_ns, 0)
         self._parts.append(out[:: self.playout.config.channels])
         self._handed += n
         self.blocks += 1

@@ -42,6 +42,7 @@ struct kh_site {
     static kh_site site(__FILE__, __LINE__, name);   \
     return site.order(written);                    \
   }())
+#define KH_FITS static_assert
 #define KH_LOAD(a, written) ((a).load(KH_ORDER_AT_SITE(written, #written), $))
 #define KH_STORE(a, v, written) ((a).store((v), KH_ORDER_AT_SITE(written, #written), $))
 #define KH_RELAXED rl::mo_relaxed

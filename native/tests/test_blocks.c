@@ -186,9 +186,12 @@ static void notices_mix_and_saturate(void) {
 
 static void notices_are_preempted(void) {
   static int16_t tone[2 * RIG_NOTICES];
-  rig *r = rig_new();
+  kh_playout_config c = rig_config();
+  rig *r;
   int16_t *out;
   uint32_t i;
+  c.fade = 0;
+  r = rig_open(c);
   for (i = 0; i < 2 * RIG_NOTICES; i++) tone[i] = (int16_t)(i + 1);
   CHECK_EQ(kh_notice_write(r->q, tone, 2 * RIG_NOTICES), RIG_NOTICES);
   CHECK_EQ(rig_render(r, 300)[299], 300);

@@ -11,7 +11,7 @@ import struct
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,11 +20,16 @@ from handset.audio.playout import Playout, PlayoutConfig
 from handset.core import events as ev
 from handset.core import messages as msg
 from handset.core.facts import Answer
+from handset.core.floor import FloorSettings
 from handset.core.headset import Headset, Identity
+from handset.core.keys import Key
+from handset.core.notices import Notice, Part
 from handset.core.outbox import Outbox
 from handset.core.packets import ItemAudio, ItemEnd, ItemStart, Packet
+from handset.core.person import PersonSettings
 from handset.core.session import SessionSettings
 from handset.core.turn import Turn, TurnSettings
+from handset.core.wearer import WearerSettings
 from handset.fakes.card import FakeCard
 
 MS = 1_000_000
@@ -32,6 +37,10 @@ SECOND = 1_000_000_000
 LOUD = 16_000
 CYCLE = 8
 E = TypeVar("E", bound=msg.Durable)
+QUIET = PersonSettings(
+    floor=FloorSettings(grace_ns=0), wearer=WearerSettings(disclose=False), tell=False
+)
+"""No notices, and a press that clears at once: what most tests of the cursor are about."""
 
 
 def mark(number: int, start: int, n: int) -> np.ndarray:
@@ -148,6 +157,8 @@ class Edge:
     acks: bool = True
     pongs: bool = True
     session: str = "s1"
+    welcome: dict[str, Any] = field(default_factory=dict)
+    """Further fields of its welcome."""
     messages: list[tuple[int, msg.FromHandset]] = field(default_factory=list)
     """With the epoch over which they came; lost ones are not here."""
     seen: dict[str, dict[int, msg.Durable]] = field(default_factory=dict)
@@ -158,7 +169,11 @@ class Edge:
         self.messages.append((epoch, message))
         if isinstance(message, msg.Hello):
             welcome = msg.Welcome(
-                session=self.session, epoch=epoch, protocol=1, resume_token="token"
+                session=self.session,
+                epoch=epoch,
+                protocol=1,
+                resume_token="token",
+                **self.welcome,
             )
             self.replies.append(welcome)
         if isinstance(message, msg.ClockPing) and self.pongs:
@@ -201,6 +216,7 @@ class Rig:
         first_clear: int = 0,
         turn_settings: TurnSettings | None = None,
         outbox_id: str = "ob",
+        person: PersonSettings = QUIET,
     ) -> None:
         self.rate, self.block_frames, self.buffer = rate, blocks, buffer
         self.drift_ppm, self.step_ns, self.seconds = drift_ppm, step_ns, seconds
@@ -214,6 +230,9 @@ class Rig:
         """Open links' epochs, one at most."""
         self.opening: list[int] = []
         self.exited: str | None = None
+        self.hold = 0
+        self.notices: list[tuple[Notice, Part]] = []
+        """What was put into the notice lane, newest last."""
         self.clears: list[int] = []
         self.tapes: list[tuple[FakeCard, list[Answer]]] = []
         """Cards that are gone, with the answers of their queues."""
@@ -230,6 +249,7 @@ class Rig:
             SessionSettings(),
             lambda: 0.0,
             first_clear,
+            person,
         )
         self.card: FakeCard | None = None
         self.writer: Writer | None = None
@@ -424,13 +444,41 @@ class Rig:
 
     # ---- gestures ----------------------------------------------------------------------------
 
-    def press(self) -> None:
+    def key(self, key: Key, down: bool, control: str = "button") -> None:
         at = self.position()
-        self.tell(ev.Press(self.now, "ptt", msg.Estimate(at, at - 48, at + 48)))
+        sample = msg.Estimate(at, at - 48, at + 48)
+        self.tell(ev.KeyLevel(control, key, down, self.now, sample))
+
+    def press(self) -> None:
+        self.key(Key.TALK, True)
 
     def release(self) -> None:
-        at = self.position()
-        self.tell(ev.Release(self.now, msg.Estimate(at, at - 48, at + 48)))
+        """The contact opens; it is a release when it has stayed open for 25 ms."""
+        self.key(Key.TALK, False)
+
+    def let_go(self) -> None:
+        """Two looks at the clock that see the contact open: no callback runs meanwhile."""
+        self.tell(ev.Tick())
+        self.card.hang(26 * MS)
+        self.tell(ev.Tick())
+
+    def hear_notices(self) -> None:
+        """Whatever the handset says by itself is played to its end."""
+        for _ in range(50):
+            if self.headset.person.telling.queue.playing is None:
+                return
+            self.tell(ev.NoticeDone())
+        raise AssertionError("the handset never stops talking")
+
+    def told(self) -> list[Notice]:
+        """The notices that were begun, each once, in order."""
+        return list(dict.fromkeys(notice for notice, _ in self.notices))
+
+    def tap(self, key: Key, control: str = "button") -> None:
+        self.key(key, True, control)
+        self.pass_time(60)
+        self.key(key, False, control)
+        self.pass_time(40)
 
     def speak(self, ms: int = 300) -> None:
         """A whole turn, committed."""
@@ -452,6 +500,14 @@ class Rig:
                 self.clears.append(request)
                 given = self.playout.clear()
                 assert given == request, f"the queue numbered a clear {given}, not {request}"
+            case ev.HoldPlayout(duck):
+                if self.card is not None:
+                    self.hold = self.playout.duck() if duck else self.playout.pause()
+            case ev.ResumePlayout():
+                if self.card is not None:
+                    self.playout.dismiss(self.hold)
+            case ev.PlayNotice(notice, part):
+                self.notices.append((notice, part))
             case ev.OpenDecoder(item_id, rate, _):
                 self.writer.open(item_id, rate)
             case ev.Decode(item_id, packets):

@@ -50,6 +50,7 @@ def test_a_speculative_response_of_an_abandoned_turn_never_sounds() -> None:
     rig.audio("a", 4_800)
     rig.run(50)
     rig.release()
+    rig.run(60)
     assert rig.of(msg.TurnAbandoned)[0].reason == "too_short"
     rig.run(500)
     assert not sounds(rig, "a")
@@ -113,6 +114,7 @@ def test_a_response_without_audio_yet_is_not_killed_by_a_tap() -> None:
     rig.press()
     rig.run(50)
     rig.release()
+    rig.run(60)
     (abandoned,) = rig.of(msg.TurnAbandoned)
     assert (abandoned.stopped, abandoned.live) == ([], ["r"])
     rig.start_item("a", "r", turn=1)
@@ -131,6 +133,7 @@ def test_an_abandoned_turn_says_what_it_had_stopped() -> None:
     rig.press()
     rig.run(50)
     rig.release()
+    rig.run(60)
     (abandoned,) = rig.of(msg.TurnAbandoned)
     assert abandoned.stopped == ["r"]
     rest(rig)
@@ -292,10 +295,26 @@ def test_what_makes_no_sense_is_counted_and_costs_nothing() -> None:
     rig.edge_audio(ItemStart(43, "z", 0, "unknown", 0, 24_000, 0))
     rig.response("r")
     fenced = rig.headset.playback.lane.fenced
-    assert fenced["unknown_handle"] == fenced["unknown_response"] == 1
-    assert fenced["duplicate_response"] == 1
+    assert fenced["unknown_handle"] == fenced["duplicate_response"] == 1
     rig.run(500)
     assert rig.final_states() == {"a": "played"}
+    rest(rig)
+    rig.lose_link()
+    rig.connect()
+    assert fenced["unknown_response"] == 1  # it was never announced
+
+
+def test_audio_that_overtakes_its_announcement_is_played() -> None:
+    rig = Rig()
+    rig.start_item("a", "r")
+    rig.audio("a", 4_800)
+    rig.end_item("a", 4_800)
+    rig.run(200)
+    rig.response("r")
+    rig.done("r")
+    rig.run(400)
+    assert rig.final_states() == {"a": "played"}
+    assert not rig.headset.playback.lane.fenced
     rest(rig)
 
 

@@ -11,6 +11,7 @@ from handset.core import events as ev
 from handset.core import messages as msg
 from handset.core.floor import CURSOR_PATIENCE_NS
 from handset.core.headset import STOP_PATIENCE_NS
+from handset.core.keys import Key
 from handset.core.packets import ItemAudio, ItemStart
 
 
@@ -42,6 +43,7 @@ def hung_turn(rig: Rig) -> None:
     rig.card.hang(300 * MS)
     rig.release()
     rig.card.hang(300 * MS)
+    rig.let_go()
     rig.tell(ev.CaptureReached(rig.position()))
 
 
@@ -109,6 +111,7 @@ def test_a_bounce_changes_nothing() -> None:
     rig.card.hang(300 * MS)
     rig.release()
     rig.card.hang(300 * MS)
+    rig.let_go()
     rig.tell(ev.CaptureReached(rig.position()))
     assert rig.of(msg.Commit) == []  # it still knows the clear that it waits for
     rig.step()
@@ -119,7 +122,7 @@ def test_a_turn_goes_on_when_the_control_is_lost_and_comes_back() -> None:
     rig = Rig()
     rig.press()
     rig.run(200)
-    rig.tell(ev.ControlLost(rig.now))
+    rig.tell(ev.ControlGone("button", rig.now, "gone"))
     rig.run(2_000)
     assert kinds(rig.kept) == ["turn.started"]
     rig.press()
@@ -136,20 +139,22 @@ def test_a_control_that_stays_away_commits_nothing() -> None:
     rig = Rig()
     rig.press()
     rig.run(200)
-    rig.tell(ev.ControlLost(rig.now))
+    rig.tell(ev.ControlGone("button", rig.now, "gone"))
     rig.run(31_000)
     assert rig.of(msg.TurnAbandoned)[0].reason == "control_lost"
     assert rig.of(msg.Commit) == []
     check_at_rest(rig)
 
 
-@pytest.mark.parametrize("why", ["no session yet", "no microphone", "stopping"])
+@pytest.mark.parametrize("why", ["muted", "no microphone", "stopping"])
 def test_a_press_that_can_not_be_a_turn_is_denied_and_says_why(why: str) -> None:
-    rig = Rig(connect=why != "no session yet")
+    rig = Rig()
+    if why == "muted":
+        rig.key(Key.MUTE, True)
     if why == "stopping":
         rig.tell(ev.Stop("update"))
     sample = None if why == "no microphone" else msg.Estimate(0, 0, 0)
-    rig.tell(ev.Press(rig.now, "ptt", sample))
+    rig.tell(ev.KeyLevel("button", Key.TALK, True, rig.now, sample))
     denied = [e for e in rig.effects if isinstance(e, ev.Observe) and e.kind == "press.denied"]
     assert [e.facts["why"] for e in denied] == [why]
     assert rig.of(msg.TurnStarted) == []

@@ -6,6 +6,7 @@ import pytest
 from headset_invariants import check_at_rest, cursors
 from headset_rig import MS, Rig
 
+from handset.core import events as ev
 from handset.core import messages as msg
 
 RATES = (8_000, 16_000, 24_000, 48_000)
@@ -242,12 +243,16 @@ def test_progress_names_the_item_that_sounds() -> None:
     assert 0 < progress.handed <= cursors(rig)["a"].handed
 
 
-def test_what_was_handed_whole_is_not_cut_while_it_leaves_the_device() -> None:
+@pytest.mark.parametrize("typed", [False, True])
+def test_what_was_handed_whole_is_not_cut_while_it_leaves_the_device(typed: bool) -> None:
     rig = Rig()
     rig.say("r", "a", 4_800)
     rig.play(9_600)
     assert rig.card.in_device(rig.now) > 0
-    rig.press()
+    if typed:
+        rig.tell(ev.Typed("words"))
+    else:
+        rig.press()
     assert rig.clears == []
     rig.run(200)
     assert rig.final_states() == {"a": "played"}

@@ -21,11 +21,14 @@ SAMPLES = st.sampled_from([1, 480, 1_001, 4_800, 12_000])
 class Life(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.rig = Rig(fade_ms=5, seconds=0.6)
+        self.rig = self.new_rig()
         self.responses: list[str] = []
         self.open_items: list[str] = []
         self.not_done: list[str] = []
         self.sessions = 1
+
+    def new_rig(self) -> Rig:
+        return Rig(fade_ms=5, seconds=0.6)
 
     # ---- the edge speaks --------------------------------------------------------------------
 
@@ -96,7 +99,7 @@ class Life(RuleBasedStateMachine):
 
     @rule()
     def lose_control(self) -> None:
-        self.rig.tell(ev.ControlLost(self.rig.now))
+        self.rig.tell(ev.ControlGone("button", self.rig.now, "gone"))
 
     @rule(ms=st.sampled_from([100, 300]))
     def talk(self, ms: int) -> None:
@@ -153,6 +156,14 @@ class Life(RuleBasedStateMachine):
     def nothing_is_wrong(self) -> None:
         check(self.rig)
 
+    def let_the_floor_go(self) -> None:
+        rig = self.rig
+        if rig.headset.turn.state is TurnState.LOST:
+            rig.press()
+        rig.run(300)
+        rig.release()
+        rig.run(300)
+
     def teardown(self) -> None:
         """Let it all come to rest."""
         rig = self.rig
@@ -163,11 +174,7 @@ class Life(RuleBasedStateMachine):
             rig.connect()
             rig.resume()
         rig.serve()
-        if rig.headset.turn.state is TurnState.LOST:
-            rig.press()
-        rig.run(300)
-        rig.release()
-        rig.run(300)
+        self.let_the_floor_go()
         for item in list(self.open_items):
             self.finish_item(item)
         for name in self.not_done:

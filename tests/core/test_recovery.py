@@ -532,7 +532,7 @@ def conversation(living: Living) -> None:
     living.plug()
     living.run(100)
     living.press()
-    living.tell(ev.ControlLost(living.now))
+    living.tell(ev.ControlGone("button", living.now, "gone"))
     living.run(100)
 
 
