@@ -15,22 +15,32 @@ import logging
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from handset.audio import devices
 from handset.audio.card import Card, CardSettings
+from handset.audio.voice_front import VoiceSettings
 from handset.core import events as ev
 from handset.core import messages as msg
+from handset.core.keys import Key
 from handset.core.ledger import Ledger
-from handset.core.recovery import device_record, event_record
+from handset.core.person import PersonSettings
+from handset.core.recovery import device_record, event_record, parked_record
 from handset.core.session import SessionSettings
 from handset.core.turn import TurnSettings
 from handset.edge import codec
 from handset.edge.whip import Target
-from handset.errors import DeviceError
+from handset.errors import DeviceError, UsageError
+from handset.intake import Intake
+from handset.listening import Listener, Presence
+from handset.notices import Sounds
+from handset.notifying import NoticePlayer
 from handset.playing import Speaker
+from handset.ports import Lamp
 from handset.sending import TurnSender
 from handset.starting import Files, start
+from handset.system.local_requests import Answer, Request
+from handset.system.local_socket import LocalServer
 from handset.talking import Microphone, Upsampler
 from handset.uplink import Uplink
 
@@ -38,6 +48,8 @@ log = logging.getLogger(__name__)
 
 TICK_S = 0.05
 REOPEN_S = 1.0
+RESERVE = 3_600 * 48_000
+"""Capture positions that are reserved ahead: an hour, so one write an hour."""
 
 Watcher = Callable[[ev.Observe], None]
 
@@ -51,6 +63,10 @@ class AppSettings:
     handset_id: str = "handset"
     label: str = ""
     turn: TurnSettings = field(default_factory=TurnSettings)
+    person: PersonSettings = field(default_factory=PersonSettings)
+    voice: VoiceSettings = field(default_factory=VoiceSettings)
+    """Used where ``person.keys.mode`` is automatic."""
+    language: str = "en"
     session: SessionSettings = field(default_factory=SessionSettings)
 
 
@@ -65,6 +81,7 @@ class Application:
             settings.label,
             settings.turn,
             settings.session,
+            settings.person,
         )
         self.headset = begun.headset
         self.recovered = begun.recovered
@@ -77,8 +94,28 @@ class Application:
         self._device_problem = ""
         self._speaker: Speaker | None = None
         self._upsampler: Upsampler | None = None
-        self.mic = Microphone(lambda packet, sample: self.uplink.send_packet(packet, sample))
-        self.uplink = Uplink(settings.target, self.tell, self.mic.lookahead)
+        self._notices: NoticePlayer | None = None
+        self._hold = 0
+        """Number of the queue's newest pause or duck."""
+        self.lamps: list[Lamp] = []
+        self.intake = Intake(self._wake_fd)
+        self._turns = begun.turns
+        self._reserved = begun.first_sample
+        self.mic = Microphone(
+            lambda packet, sample: self.uplink.send_packet(packet, sample),
+            begun.turns,
+            begun.first_sample,
+        )
+        for stored in begun.restored:
+            self.mic.restore(stored)
+        self._reserve()
+        automatic = settings.person.keys.mode == "automatic"
+        self._listener = Listener(settings.voice, self.tell) if automatic else None
+        self._presence = None if automatic else Presence(self.tell)
+        self._local = LocalServer(settings.files.control, self._asked)
+        self.uplink = Uplink(
+            settings.target, self.tell, self.mic.lookahead, lambda: self.mic.position
+        )
         self._sender = TurnSender(self.uplink.send_audio)
 
     # ---- life
@@ -88,6 +125,7 @@ class Application:
         loop = asyncio.get_running_loop()
         loop.add_reader(self._wake_fd, self._woken)
         try:
+            await self._local.start()
             self._open_card()
             while not self._exit.is_set():
                 self._pump()
@@ -105,13 +143,18 @@ class Application:
         self.tell(ev.Stop(cause))
 
     async def _end(self) -> None:
+        await self._local.close()
         self._sender.close()
+        if self._listener is not None:
+            self._listener.close()
         await self.uplink.end()
         if self.card is not None:
             self.card.close()
             self.card = None
         self._store.close()
         self._journal.close()
+        if self._turns is not None:
+            self._turns.close()
         os.close(self._wake_fd)
 
     # ---- the card
@@ -119,7 +162,7 @@ class Application:
     def _open_card(self) -> None:
         try:
             card = Card.open(
-                self.settings.card,
+                replace(self.settings.card, reference=self._listener is not None),
                 region=self.settings.files.region,
                 wake_fd=self._wake_fd,
                 boot_id=self._boot,
@@ -145,6 +188,11 @@ class Application:
         # The microphone's timeline goes on where the last card left it.
         self._upsampler = Upsampler(card.grant.rate, self.mic.position)
         timing = card.output.timing
+        if self.settings.person.tell:
+            sounds = Sounds(self.settings.language, card.grant.rate)
+            self._notices = NoticePlayer(card.playout, timing, sounds, self.tell, self.sample_at)
+        if self._listener is not None:
+            self._listener.open(card, self._upsampler.origin)
         # In the journal before the core lets anything into the new queue.
         empty = Ledger(timing, 0, self.headset.playback.generation)
         self._journal.append(device_record(empty))
@@ -166,7 +214,7 @@ class Application:
         self._look(card)
         card.close()
         self.card = None
-        self._speaker = None
+        self._speaker = self._notices = None
         self._reopen_at = time.monotonic() + REOPEN_S
 
     def _woken(self) -> None:
@@ -178,6 +226,7 @@ class Application:
 
     def _pump(self) -> None:
         """One look at everything that moves by itself."""
+        self._take_keys()
         card = self.card
         if card is None:
             if not self._exit.is_set() and time.monotonic() >= self._reopen_at:
@@ -206,13 +255,21 @@ class Application:
 
     def _listen(self, card: Card) -> None:
         assert self._upsampler is not None
+        if self._listener is not None:
+            self._listener.reference(card)
         for position, frames in card.capture.read():
             first, samples = self._upsampler.feed(position, frames)
             self.mic.feed(first, samples)
+            begin = self.mic.position - len(samples)
+            if self._listener is not None:
+                self._listener.feed(begin, samples)
+            elif self._presence is not None and self.headset.turn.has_floor:
+                self._presence.feed(begin, samples)
         for gap in card.capture.gaps():
             facts = {"position": gap.position, "length": gap.length, "kind": gap.kind}
             self._observe("capture.gap", facts)
         self.tell(ev.CaptureReached(self.mic.position))
+        self._reserve()
 
     def _look(self, card: Card) -> None:
         seen = card.playout.look()
@@ -224,8 +281,72 @@ class Application:
         queued = card.playout.written - seen[0].read + waiting
         self.headset.queued_ms = queued * 1000 // rate
         self.tell(ev.PlayoutSeen(*seen))
+        if self._notices is not None:
+            self._notices.look(seen[0])
+
+    def _reserve(self) -> None:
+        """Capture positions are this run's alone: a block of them is reserved, on disk,
+        before the first of it is used."""
+        if self.mic.position + RESERVE // 2 > self._reserved:
+            self._reserved = self.mic.position + RESERVE
+            self._store.put_meta("capture", str(self._reserved))
 
     # ---- controls
+
+    def _take_keys(self) -> None:
+        for event in self.intake.drain(self.sample_at):
+            self.tell(event)
+
+    def gesture(self, key: Key, control: str = "local") -> None:
+        """A key that goes down and up again, by a program for a person."""
+        now = time.monotonic_ns()
+        self.intake.level(control, key, True, now)
+        self.intake.level(control, key, False, now)
+        self._take_keys()
+
+    def _asked(self, request: Request) -> Answer:
+        """The local socket's requests."""
+        match request["do"]:
+            case "type":
+                return self._type(request["text"])
+            case "gesture":
+                try:
+                    key = Key(request["name"])
+                except ValueError:
+                    names = ", ".join(key.value for key in Key)
+                    raise UsageError(
+                        f"gesture: no gesture is named {request['name']!r}; there are {names}"
+                    ) from None
+                self.gesture(key)
+                return {"turn": self.headset.turn.number, "state": self.headset.turn.state.value}
+        return self.status()
+
+    def _type(self, text: str) -> Answer:
+        if not self.headset.floor.typed_room:
+            raise UsageError("too many typed turns wait for a spoken one to end; end that first")
+        self.tell(ev.Typed(text))
+        turn = self.headset.turn
+        waits = self.headset.floor.typed_waiting
+        return {
+            "turn": turn.number + waits if waits else turn.number,
+            "waits": bool(waits),
+            "kept": not self.headset.session.open,
+        }
+
+    def status(self) -> Answer:
+        """Facts for a person; nothing secret is in them."""
+        headset = self.headset
+        return {
+            "state": headset.turn.state.value,
+            "turn": headset.turn.number,
+            "session": headset.session.session,
+            "link": headset.session.state.value,
+            "epoch": headset.session.epoch,
+            "card": headset.route if self.card is not None else "",
+            "muted": headset.person.muted,
+            "volume": headset.person.volume.step,
+            "kept_events": len(headset.outbox),
+        }
 
     def sample_at(self, at_ns: int) -> msg.Estimate | None:
         """Capture position (48 kHz) at a time, with bounds; None without a microphone."""
@@ -241,14 +362,14 @@ class Application:
             origin - (-found.hi * 48_000 // rate),
         )
 
-    def press(self, at_ns: int, source: msg.CommitSource = "ptt") -> None:
-        self.tell(ev.Press(at_ns, source, self.sample_at(at_ns)))
+    def press(self, at_ns: int, control: str = "bench") -> None:
+        """The talk key goes down at ``at_ns``; a bench's hand."""
+        self.intake.level(control, Key.TALK, True, at_ns)
+        self._take_keys()
 
-    def release(self, at_ns: int) -> None:
-        self.tell(ev.Release(at_ns, self.sample_at(at_ns)))
-
-    def control_lost(self, at_ns: int) -> None:
-        self.tell(ev.ControlLost(at_ns))
+    def release(self, at_ns: int, control: str = "bench") -> None:
+        self.intake.level(control, Key.TALK, False, at_ns)
+        self._take_keys()
 
     # ---- events and effects
 
@@ -275,6 +396,24 @@ class Application:
                 self._reset_wanted = True
             case ev.ClearPlayout(request):
                 self._clear(request)
+            case ev.HoldPlayout() | ev.ResumePlayout() | ev.SetVolume() | ev.MuteMicrophone():
+                if self.card is not None:
+                    self._to_card(self.card, effect)
+            case ev.PlayNotice(notice, part):
+                if self._notices is not None:
+                    self._notices.play(notice, part)
+            case ev.FlushNotices():
+                if self._notices is not None:
+                    self._notices.flush()
+            case ev.ShowLamp(pattern):
+                for lamp in self.lamps:
+                    lamp.show(pattern)
+            case ev.Park(events):
+                self._reset_wanted = False
+                for event in events:
+                    self._journal.append(parked_record(event, codec.encode(event)))
+            case ev.RunSelfTest() | ev.Pair():
+                log.warning("%s: there is nothing on this machine that does it", effect)
             case ev.OpenDecoder(item_id, rate, pre_skip):
                 if self._speaker is not None:
                     self._speaker.open(item_id, rate, pre_skip)
@@ -305,6 +444,21 @@ class Application:
                     watch(effect)
             case ev.Exit():
                 self._exit.set()
+
+    def _to_card(
+        self,
+        card: Card,
+        effect: ev.HoldPlayout | ev.ResumePlayout | ev.SetVolume | ev.MuteMicrophone,
+    ) -> None:
+        match effect:
+            case ev.HoldPlayout(duck):
+                self._hold = card.playout.duck() if duck else card.playout.pause()
+            case ev.ResumePlayout():
+                card.playout.dismiss(self._hold)
+            case ev.SetVolume(gain):
+                card.playout.volume(round(gain * 32_768))
+            case ev.MuteMicrophone(muted):
+                card.capture.mute(muted)
 
     def _observe(self, kind: str, facts: dict[str, object]) -> None:
         self._perform(ev.Observe(kind, time.monotonic_ns(), facts))

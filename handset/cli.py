@@ -14,8 +14,10 @@ from handset.errors import HandsetError
 # for: the service must not pay for the bench.
 COMMANDS: dict[tuple[str, ...], tuple[str, str]] = {
     ("run",): ("handset.run", "the headset, against a configured edge"),
+    ("type",): ("handset.type_turn", "a turn in writing, to the handset that runs"),
     ("bench", "talk"): ("handset.bench.talk", "a conversation with an interruption (default)"),
     ("bench", "loopback"): ("handset.bench.loopback", "prove the playout cursor, clear by clear"),
+    ("bench", "voice"): ("handset.bench.voice", "barge-in by voice: false, missed, late"),
     ("bench", "instructions"): (
         "handset.bench.instructions",
         "what a block and a clear cost, beside others",

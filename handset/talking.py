@@ -3,7 +3,7 @@
 The microphone is read all the time, also while playout is cleared; the newest seconds
 are kept for the pre-roll. Between a turn's start and its end the frames are encoded and
 leave as RTP at once; every packet also stays here, in memory only, until the edge has
-said that it has the whole turn.
+said that it has the whole turn, and in a tmpfs, for a process that dies before that.
 
 Positions are samples at 48 kHz on the capture timeline. A gap (the device dropped input,
 or the ring was full) is filled with zeros, so that positions stay true.
@@ -11,6 +11,7 @@ or the ring was full) is filled with zeros, so that positions stay true.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -22,6 +23,9 @@ from handset.audio.playout import Frames
 from handset.core.messages import Span
 from handset.core.packets import PACKET_SAMPLES
 from handset.edge.opus import CaptureEncoder
+from handset.system.turn_store import GivenUp, StoredTurn, TurnStore
+
+log = logging.getLogger(__name__)
 
 RATE = 48_000
 KEEP = 2 * RATE
@@ -92,13 +96,20 @@ class _TurnAudio:
 
 
 class Microphone:
-    """``send(packet, capture_sample)`` gives one packet to the current connection."""
+    """``send(packet, capture_sample)`` gives one packet to the current connection. ``store``
+    keeps turns for another process; ``first``: where the timeline begins."""
 
-    def __init__(self, send: Callable[[bytes, int], None]) -> None:
+    def __init__(
+        self,
+        send: Callable[[bytes, int], None],
+        store: TurnStore | None = None,
+        first: int = 0,
+    ) -> None:
         self._send = send
+        self._store = store
         self._turns: dict[int, _TurnAudio] = {}
         self._history = np.zeros(0, np.int16)
-        self._end = 0
+        self._end = first
         self._lookahead = CaptureEncoder().lookahead
         self.dropped_packets = 0
         """Packets of old turns that were given up because there were too many."""
@@ -126,6 +137,8 @@ class Microphone:
         """Everything from ``start`` on, the pre-roll included, belongs to the turn."""
         audio = _TurnAudio(turn, start, CaptureEncoder(), start)
         self._turns[turn] = audio
+        if self._store is not None:
+            self._given_up(self._store.begin(turn, start))
         self._encode(audio)
         self._trim()
 
@@ -135,8 +148,25 @@ class Microphone:
             audio.end = max(end, audio.start)
             self._encode(audio)
 
+    def restore(self, stored: StoredTurn) -> None:
+        """A turn that a process before this one had recorded to its end."""
+        audio = _TurnAudio(stored.turn, stored.start, CaptureEncoder(), stored.start)
+        audio.end, audio.finished, audio.packets = stored.end, True, list(stored.packets)
+        self._turns[stored.turn] = audio
+
     def forget(self, turn: int) -> None:
         self._turns.pop(turn, None)
+        if self._store is not None:
+            self._store.forget(turn)
+
+    def _given_up(self, lost: tuple[GivenUp, ...]) -> None:
+        for each in lost:
+            log.warning(
+                "turn %d from packet %d on would be lost in a crash: %s",
+                each.turn,
+                each.first,
+                each.reason,
+            )
 
     def packets(self, turn: int, ranges: tuple[Span, ...]) -> list[tuple[int, bytes]]:
         """Packets of the turn that overlap the ranges, each with its capture sample."""
@@ -164,15 +194,21 @@ class Microphone:
         if audio.end is not None and audio.fed >= audio.end:
             self._emit(audio, audio.encoder.finish())
             audio.finished = True
+            if self._store is not None:
+                self._given_up(self._store.end(audio.turn, audio.end))
 
     def _emit(self, audio: _TurnAudio, packets: list[bytes]) -> None:
         for packet in packets:
-            self._send(packet, audio.sample_of(len(audio.packets)))
+            index = len(audio.packets)
+            self._send(packet, audio.sample_of(index))
             audio.packets.append(packet)
+            if self._store is not None:
+                self._given_up(self._store.packet(audio.turn, index, packet))
 
     def _trim(self) -> None:
         while len(self._turns) > 1 and (
             sum(len(audio.packets) for audio in self._turns.values()) > MOST_PACKETS
         ):
             oldest = next(iter(self._turns))
-            self.dropped_packets += len(self._turns.pop(oldest).packets)
+            self.dropped_packets += len(self._turns[oldest].packets)
+            self.forget(oldest)

@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 BUFFERED = 4096
 """Bytes that may wait in ``aud``: what is queued can't be taken back."""
 CLOSE_S = 5.0
+MAP_AGAIN = 1 << 30
+"""Capture samples, six hours, after which a connection's map is said anew."""
 
 Tap = Callable[[str, str, str | bytes], None]
 """Given ``sent`` or ``received``, the channel, and the message as it is on the wire."""
@@ -31,16 +33,23 @@ Tap = Callable[[str, str, str | bytes], None]
 
 class Uplink:
     """``target()`` says where to connect, ``tell(event)`` is the core, ``lookahead`` the
-    microphone encoder's."""
+    microphone encoder's, ``position()`` how far its timeline has come."""
 
     def __init__(
-        self, target: Callable[[], Target], tell: Callable[[ev.Event], None], lookahead: int
+        self,
+        target: Callable[[], Target],
+        tell: Callable[[ev.Event], None],
+        lookahead: int,
+        position: Callable[[], int],
     ) -> None:
         self.taps: list[Tap] = []
         self.unknown_fields = 0
         self._target = target
         self._tell = tell
         self._lookahead = lookahead
+        self._position = position
+        self._mapped = 0
+        """The capture sample of the newest map."""
         self._link: Link | None = None
         self._track: MicTrack | None = None
         self._epoch = 0
@@ -71,9 +80,15 @@ class Uplink:
             return
         self._link, self._track, self._epoch = link, track, epoch
         self._tell(ev.LinkOpened(epoch))
-        # Capture sample 0 of this connection; all others follow from it.
+        self._map(link, track, self._position())
+
+    def _map(self, link: Link, track: MicTrack, sample: int) -> None:
+        """Where RTP timestamps lie on the capture timeline, by one sample of it. Timestamps
+        have 32 bits, so a map is good for 2**31 samples on either side: 12 hours."""
+        self._mapped = sample
         origin, ssrc = track.origin(link.sender), track.ssrc(link.sender)
-        self._tell(ev.MicMapped(epoch, ssrc, origin, 0, self._lookahead))
+        timestamp = (origin + sample) % (1 << 32)
+        self._tell(ev.MicMapped(self._epoch, ssrc, timestamp, sample, self._lookahead))
 
     def close(self, epoch: int, reason: str) -> None:
         """Ends the connection of that epoch, or the attempt."""
@@ -145,7 +160,9 @@ class Uplink:
 
     def send_packet(self, packet: bytes, capture_sample: int) -> None:
         """One packet of the microphone; lost when there is no connection, and backfilled."""
-        if self._track is not None:
+        if self._track is not None and self._link is not None:
+            if capture_sample - self._mapped > MAP_AGAIN:
+                self._map(self._link, self._track, capture_sample)
             self._track.put(packet, capture_sample)
 
     def _tap(self, way: str, channel: str, data: str | bytes) -> None:

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 from handset.bench import speech
 from handset.bench.edge.process import EdgeProcess
 from handset.core.events import Observe
+from handset.core.person import PersonSettings
+from handset.core.wearer import WearerSettings
 from handset.fakes.virtual_card import VirtualCard
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ SCRIPT = {
     "think_ms": 150,
 }
 PATIENCE_S = 60.0
+COUNTED = PersonSettings(wearer=WearerSettings(disclose=False), tell=False)
+"""No tones and no prompts where every sample on the tape is accounted for."""
 
 
 class StageError(RuntimeError):
@@ -137,15 +141,19 @@ async def stage(
     from handset.starting import Files
 
     root = card.asound_root if card is not None else ASOUND
-    with TemporaryDirectory(prefix="handset-bench-") as disk:
+    with (
+        TemporaryDirectory(prefix="handset-bench-") as disk,
+        TemporaryDirectory(prefix="handset-bench-", dir="/dev/shm") as memory,
+    ):
         async with EdgeProcess(script=SCRIPT, allow_loopback=True) as edge:
             target = Target(edge.url, edge.credential, edge.fingerprint, allow_loopback=True)
             settings = AppSettings(
                 CardSettings(device, rate=rate, asound_root=root),
                 lambda: target,
-                Files(Path(disk) / "state", Path(disk) / "runtime"),
+                Files(Path(disk), Path(memory)),
                 handset_id="bench",
                 label="bench",
+                person=COUNTED if card is not None else PersonSettings(),
             )
             app = Application(settings)
             made = Stage(app, edge, card)

@@ -182,7 +182,7 @@ async def _person(made: Stage) -> None:
     if not sys.stdin.isatty():
         raise StageError("a real card needs a terminal: the space bar is the button")
     print("space: talk, and space again when done; interrupt a reply the same way; q: end")
-    with Keyboard(made.app) as keyboard:
+    with Keyboard(made.app.intake) as keyboard:
         await keyboard.done.wait()
 
 

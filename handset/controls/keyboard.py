@@ -1,7 +1,8 @@
-"""The space bar of a terminal as the talk button.
+"""A terminal's keys as controls.
 
-A terminal tells when a key goes down and never when it comes up, so the space bar
-toggles: once to talk, once more when done. The commit says so (``toggle``).
+A terminal tells when a key goes down and never when it comes up, so every key is a tap: the
+space bar toggles, once to talk, once more when done (the control is a *switch*). The commit
+says so (``toggle``).
 """
 
 from __future__ import annotations
@@ -15,20 +16,34 @@ import time
 import tty
 from typing import TextIO
 
-from handset.ports import Talk
+from handset.core.keys import Key
+from handset.ports import Controls
 
-SPACE = ord(" ")
+NAME = "keyboard"
+KEYS: dict[int, Key] = {
+    ord(" "): Key.TALK,
+    ord("c"): Key.CANCEL,
+    ord("a"): Key.ACKNOWLEDGE,
+    ord("+"): Key.VOLUME_UP,
+    ord("-"): Key.VOLUME_DOWN,
+    ord("m"): Key.MUTE,
+    ord("w"): Key.NEW_WEARER,
+    ord("t"): Key.SELF_TEST,
+}
+HELP = (
+    "space: talk, and again when done; c: cancel; a: acknowledge; + -: volume; m: mute; "
+    "w: new wearer; t: self-test; q: quit"
+)
 QUIT = b"q\x03\x04"
 
 
 class Keyboard:
-    """``with Keyboard(talk): ...`` while an event loop runs. ``done`` is set by q, Ctrl-C
+    """``with Keyboard(controls): ...`` while an event loop runs. ``done`` is set by q, Ctrl-C
     and Ctrl-D."""
 
-    def __init__(self, talk: Talk, stream: TextIO = sys.stdin) -> None:
+    def __init__(self, controls: Controls, stream: TextIO = sys.stdin) -> None:
         self.done = asyncio.Event()
-        self.talking = False
-        self._talk = talk
+        self._controls = controls
         self._fd = stream.fileno()
         self._saved: list[object] | None = None
 
@@ -36,6 +51,7 @@ class Keyboard:
         self._saved = termios.tcgetattr(self._fd)
         tty.setcbreak(self._fd)
         asyncio.get_running_loop().add_reader(self._fd, self._read)
+        self._controls.back(NAME, time.monotonic_ns(), frozenset())
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -51,16 +67,11 @@ class Keyboard:
             keys = b""
         if not keys:
             asyncio.get_running_loop().remove_reader(self._fd)
+            self._controls.lost(NAME, at_ns, "the terminal is gone")
             self.done.set()
-        for key in keys:
-            self._key(key, at_ns)
-
-    def _key(self, key: int, at_ns: int) -> None:
-        if key == SPACE:
-            self.talking = not self.talking
-            if self.talking:
-                self._talk.press(at_ns, "toggle")
-            else:
-                self._talk.release(at_ns)
-        elif key in QUIT:
-            self.done.set()
+        for code in keys:
+            if code in QUIT:
+                self.done.set()
+            elif code in KEYS:
+                self._controls.level(NAME, KEYS[code], True, at_ns)
+                self._controls.level(NAME, KEYS[code], False, at_ns)

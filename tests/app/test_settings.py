@@ -76,6 +76,22 @@ WRONG: list[tuple[str, str, Any, str]] = [
     ("turn", "pre_roll_ms", True, "= True: must be a whole number"),
     ("turn", "post_roll_ms", 2_000, "= 2000: must be 0 to 1500"),
     ("turn", "shortest_ms", 99, "= 99: must be 100 to 1000"),
+    ("turn", "mode", "push", "= 'push': must be one of hold, toggle, tap_latch, automatic"),
+    ("turn", "tap", "clear", "= 'clear': must be one of stop, resume"),
+    ("turn", "press_ms", 501, "= 501: must be 0 to 500"),
+    ("turn", "latch_ms", 100, "= 100: must be 150 to 1000"),
+    ("turn", "require_manual", "no", "= 'no': must be true or false"),
+    ("turn", "warn_s", 1, "= 1: must be 5 to 600"),
+    ("turn", "no_speech_s", 5, "= 5: must be 10 to 600"),
+    ("turn", "longest_s", 700, "= 700: must be 30 to 600"),
+    ("turn", "keep_s", 0, "= 0: must be 10 to 3600"),
+    ("voice", "canceller", "webrtc", "= 'webrtc': must be one of livekit, speexdsp, none"),
+    ("voice", "suspect", "stop", "= 'stop': must be one of pause, duck"),
+    ("voice", "end_ms", 100, "= 100: must be 300 to 5000"),
+    ("wearer", "language", "it", "= 'it': must be one of en, de, fr, es"),
+    ("wearer", "notices", 1, "= 1: must be true or false"),
+    ("wearer", "require_consent", "yes", "= 'yes': must be true or false"),
+    ("wearer", "idle_h", 25, "= 25: must be 0.1 to 24"),
     ("files", "state", 0, "= 0: must be a directory on disk"),
     ("files", "runtime", False, "= False: must be a directory in memory"),
 ]
@@ -85,7 +101,8 @@ WRONG: list[tuple[str, str, Any, str]] = [
 def test_a_wrong_field_is_told_with_its_value_and_its_cure(
     section: str, name: str, value: object, said: str
 ) -> None:
-    (line,) = problems(example(**{section: {name: value}}))
+    mode = {"turn": {"mode": "automatic"}} if section == "voice" else {}
+    (line,) = problems(example(**{section: {name: value}, **mode}))
     assert line.startswith(f"file: {section}.{name}")
     assert said in line
 
@@ -109,6 +126,22 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
     assert lines == sorted(lines)
 
 
+@pytest.mark.parametrize(
+    ("sections", "said"),
+    [
+        ({"turn": {"mode": "automatic", "require_manual": True}}, "one source admits a turn"),
+        ({"voice": {"end_ms": 800}}, "[voice]: nothing detects speech with turn.mode = 'hold'"),
+        ({"turn": {"mode": "toggle", "tap": "resume"}}, "turn.tap = 'resume': with turn.mode"),
+        ({"turn": {"mode": "tap_latch", "tap": "stop"}}, "a tap takes the floor"),
+        ({"turn": {"no_speech_s": 400}}, "turn.no_speech_s = 400 is above turn.longest_s = 300"),
+        ({"wearer": {"require_consent": True, "notices": False}}, "asked for in words"),
+    ],
+)
+def test_settings_that_conflict_are_refused(sections: dict[str, Any], said: str) -> None:
+    (line,) = problems(example(**sections))
+    assert said in line
+
+
 def test_a_section_that_is_none_is_told() -> None:
     lines = problems({**example(), "turn": 3, "audio": [{"device": "x"}]})
     assert "file: turn: must be a section, [turn]" in lines
@@ -120,9 +153,9 @@ def test_a_section_that_is_none_is_told() -> None:
     [
         (example(audio={"devise": "x"}), "file: audio.devise: no such setting; do you mean 'dev"),
         (example(turn={"preroll_ms": 1}), "do you mean 'pre_roll_ms'?"),
-        (example(turn={"zzzz": 1}), "there are pre_roll_ms, post_roll_ms, shortest_ms"),
+        (example(turn={"zzzz": 1}), "there are mode, tap, press_ms, pre_roll_ms"),
         (example(handsets={"id": "x"}), "file: [handsets]: no such section; do you mean 'handset'"),
-        (example(qqqq={}), "there are handset, edge, audio, turn, files"),
+        (example(qqqq={}), "there are handset, edge, audio, turn, voice, wearer"),
     ],
 )
 def test_a_name_that_there_is_not_suggests_the_near_one(data: dict[str, Any], said: str) -> None:

@@ -5,30 +5,38 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from handset.core.messages import CommitSource
+from handset.core.keys import Key
 
 
 class Hand:
-    """Takes edges; ``until`` waits for a condition on them."""
+    """A :class:`handset.ports.Controls` on the loop's thread; ``until`` waits for a condition
+    on what it was told. ``edges``: of the talk key, and the end of the control."""
 
     def __init__(self) -> None:
         self.edges: list[tuple[str, int]] = []
-        self.sources: list[CommitSource] = []
+        self.keys: list[tuple[Key, bool]] = []
+        """Edges of the other keys."""
+        self.there = 0
         self._changed = asyncio.Event()
 
-    def _note(self, what: str, at_ns: int) -> None:
-        self.edges.append((what, at_ns))
+    def level(self, control: str, key: Key, down: bool, at_ns: int) -> None:
+        if key is Key.TALK:
+            self.edges.append(("press" if down else "release", at_ns))
+        else:
+            self.keys.append((key, down))
         self._changed.set()
 
-    def press(self, at_ns: int, source: CommitSource = "ptt") -> None:
-        self.sources.append(source)
-        self._note("press", at_ns)
+    def lost(self, control: str, at_ns: int, reason: str) -> None:
+        assert reason
+        self.edges.append(("lost", at_ns))
+        self._changed.set()
 
-    def release(self, at_ns: int) -> None:
-        self._note("release", at_ns)
+    def back(self, control: str, at_ns: int, down: frozenset[Key]) -> None:
+        assert not down
+        self.there += 1
 
-    def control_lost(self, at_ns: int) -> None:
-        self._note("lost", at_ns)
+    def fact(self, control: str, name: str, value: int | str) -> None:
+        raise AssertionError(f"{control} told {name} = {value!r}")
 
     @property
     def words(self) -> list[str]:

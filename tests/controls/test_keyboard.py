@@ -13,7 +13,8 @@ from typing import TextIO
 import pytest
 from hand import Hand
 
-from handset.controls.keyboard import Keyboard
+from handset.controls.keyboard import HELP, KEYS, Keyboard
+from handset.core.keys import Key
 
 LFLAG = 3
 
@@ -32,17 +33,16 @@ def mode(stream: TextIO) -> list[object]:
     return termios.tcgetattr(stream.fileno())
 
 
-async def test_space_toggles_and_says_so(terminal: tuple[int, TextIO]) -> None:
+async def test_each_space_is_a_tap(terminal: tuple[int, TextIO]) -> None:
     typed, stream = terminal
     hand = Hand()
     before = time.monotonic_ns()
-    with Keyboard(hand, stream) as keyboard:
-        for n in range(1, 5):
+    with Keyboard(hand, stream):
+        for n in range(1, 3):
             os.write(typed, b" ")
-            await hand.until(lambda n=n: len(hand.edges) == n)
-            assert keyboard.talking == bool(n % 2)
-    assert hand.words == ["press", "release", "press", "release"]
-    assert hand.sources == ["toggle", "toggle"]
+            await hand.until(lambda n=n: len(hand.edges) == 2 * n)
+    assert hand.there == 1
+    assert hand.words == ["press", "release"] * 2
     times = [at_ns for _, at_ns in hand.edges]
     assert times == sorted(times) and before < times[0] and times[-1] < time.monotonic_ns()
 
@@ -52,8 +52,21 @@ async def test_keys_that_come_together_all_count(terminal: tuple[int, TextIO]) -
     hand = Hand()
     with Keyboard(hand, stream):
         os.write(typed, b" x\xc3\xa4 \r ")
-        await hand.until(lambda: len(hand.edges) == 3)
-    assert hand.words == ["press", "release", "press"]
+        await hand.until(lambda: len(hand.edges) == 6)
+    assert hand.words == ["press", "release"] * 3
+
+
+async def test_other_keys_have_names_and_are_in_the_help(terminal: tuple[int, TextIO]) -> None:
+    typed, stream = terminal
+    hand = Hand()
+    with Keyboard(hand, stream):
+        for letter, key in KEYS.items():
+            os.write(typed, bytes([letter]))
+            if key is not Key.TALK:
+                await hand.until(lambda key=key: (key, False) in hand.keys)
+    named = {Key.TALK, *(key for key, _ in hand.keys)}
+    assert named == set(KEYS.values())
+    assert all(key.value.split("_")[0] in HELP.replace("_", " ") for key in named)
 
 
 @pytest.mark.parametrize("key", [b"q", b"\x04"])
@@ -102,7 +115,8 @@ def _raw(stream: TextIO) -> list[object]:
 
 async def test_a_terminal_that_goes_away_ends_it_once(terminal: tuple[int, TextIO]) -> None:
     typed, stream = terminal
-    with Keyboard(Hand(), stream) as keyboard:
+    hand = Hand()
+    with Keyboard(hand, stream) as keyboard:
         os.close(typed)
         await asyncio.wait_for(keyboard.done.wait(), 10)
         keyboard.done.clear()

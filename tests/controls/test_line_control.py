@@ -15,6 +15,7 @@ import pytest
 from hand import Hand
 
 from handset.controls.lines import LONGEST, LineControl
+from handset.core.keys import Key
 
 PAIRS = 10_000
 
@@ -42,9 +43,18 @@ async def test_press_and_release_one_a_line() -> None:
         os.write(write, b"  release \r\n\n")
         await hand.until(lambda: len(hand.edges) == 2)
     assert hand.words == ["press", "release", "lost"]
-    assert hand.sources == ["ptt"]
+    assert hand.there == 1
     assert before < hand.edges[0][1] <= hand.edges[1][1] <= time.monotonic_ns()
     assert control.unknown == 0
+
+
+async def test_another_key_by_its_name() -> None:
+    hand = Hand()
+    async with reading(hand) as (_, write):
+        os.write(write, b"press cancel\nrelease cancel\npress talk\n")
+        await hand.until(lambda: bool(hand.edges))
+    assert hand.keys == [(Key.CANCEL, True), (Key.CANCEL, False)]
+    assert hand.words == ["press", "lost"]
 
 
 async def test_a_line_in_pieces_is_one_line() -> None:
@@ -61,9 +71,9 @@ async def test_a_line_in_pieces_is_one_line() -> None:
 async def test_other_lines_are_counted_and_do_nothing() -> None:
     hand = Hand()
     async with reading(hand) as (control, write):
-        os.write(write, b"PRESS\npress release\n\xff\xfe\nstop\n\nrelease\n")
+        os.write(write, b"PRESS\npress release\npress a b\n\xff\xfe\nstop\n\nrelease\n")
         await hand.until(lambda: bool(hand.edges))
-        assert control.unknown == 4
+        assert control.unknown == 5
     assert hand.words == ["release", "lost"]
 
 

@@ -111,6 +111,37 @@ FAULTS = {
         "c->config.rate + 500000) / 1000000",
         "c->config.rate) / 1000000",
     ),
+    "the volume before the notices": (
+        "playout_render.c",
+        "    mix_notices(q, out, n, top);\n    apply_volume(q, out, n);",
+        "    apply_volume(q, out, n);\n    mix_notices(q, out, n, top);",
+    ),
+    "a volume without a ramp": (
+        "playout_render.c",
+        "    c->volume_ramp = 0;\n",
+        "    c->volume_ramp = q->config.fade;\n",
+    ),
+    "a volume that starts its ramp anew from where it aimed": (
+        "playout_render.c",
+        "c->volume_from = c->volume;",
+        "c->volume_from = c->volume_target;",
+    ),
+    "flushed notices not counted": (
+        "playout_render.c",
+        "    c->counts.notice_flushed += fence - c->notice_read;\n",
+        "",
+    ),
+    "a flush without a fade": ("playout_render.c", "if (c->notice_sounding) {", "if (0) {"),
+    "a flush fades what has not begun": (
+        "playout_render.c",
+        "if (c->notice_sounding) {",
+        "if (1) {",
+    ),
+    "the place of a notice by the block": (
+        "playout_render.c",
+        "c->counts.notice_device = top + at + k;",
+        "c->counts.notice_device = top + n;",
+    ),
     "a late block moves the time map": ("timemap.h", "ns < kh_point_at(m, m->current, frame)", "1"),
 }
 

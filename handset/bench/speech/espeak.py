@@ -67,8 +67,10 @@ def version() -> str:
 
 
 def speak(text: str, voice: str, words_per_minute: int) -> Spoken:
-    """Speak ASCII text once, in a process that has not spoken before. Raises EspeakMissing."""
-    text.encode("ascii")  # then positions in characters and in bytes are the same
+    """Speak a text once, in a process that has not spoken before. Raises EspeakMissing.
+
+    Onsets are to be relied on for ASCII text only.
+    """
     library = _library()
     rate = library.espeak_Initialize(_SYNCHRONOUS, 0, None, _DO_NOT_EXIT)
     if rate <= 0:

@@ -101,11 +101,13 @@ def trim(spoken: Spoken, places: list[Place]) -> tuple[NDArray[np.float64], list
     return sound, [(start - first + lead, end - first + lead) for start, end in places]
 
 
-def encode(pcm: NDArray[np.int16], rate: int) -> tuple[tuple[bytes, ...], int]:
+def encode(
+    pcm: NDArray[np.int16], rate: int, bit_rate: int = BIT_RATE
+) -> tuple[tuple[bytes, ...], int]:
     """As many packets of a fresh encoder as `clip.py` asks for, and its pre-skip at 48 kHz."""
     encoder = av.CodecContext.create("libopus", "w")
     encoder.sample_rate, encoder.layout, encoder.format = rate, "mono", "s16"
-    encoder.bit_rate, encoder.time_base = BIT_RATE, Fraction(1, rate)
+    encoder.bit_rate, encoder.time_base = bit_rate, Fraction(1, rate)
     encoder.options = {"application": "voip", "frame_duration": "20"}
     encoder.open()
     # Bytes 10 and 11 of OpusHead (RFC 7845, section 5.1): the pre-skip, at 48 kHz whatever the
@@ -144,6 +146,7 @@ def _levels(pcm: NDArray[np.int16], step: int) -> NDArray[np.float64]:
 
 def _word_onsets(spoken: Spoken, text: str) -> list[int]:
     """The first event of each word of the text; a word such as "night's" may have several."""
+    text.encode("ascii")  # then positions in characters and in bytes are the same
     onsets: dict[int, int] = {}
     for character, sample in spoken.onsets:
         onsets.setdefault(text.count(" ", 0, character), sample)
