@@ -28,7 +28,7 @@ from handset.system.turn_store import GivenUp, StoredTurn, TurnStore
 log = logging.getLogger(__name__)
 
 RATE = 48_000
-KEEP = 2 * RATE
+KEEP = 5 * RATE
 """Samples kept for a pre-roll, and for a gesture that is told late."""
 MOST_PACKETS = 10 * 60 * 50
 """Packets of turns that are kept at most: ten minutes."""

@@ -48,6 +48,21 @@ static void miss(kh_capture *c, uint64_t n, uint64_t kind) {
   c->counts.position += n;
 }
 
+/* By how many ns the device's time jumped before this block, 0 when it did not start
+ * anew. A flagged restart counts however short it is. */
+static int64_t jump_of(kh_capture *c, int64_t ns, int *anew) {
+  int64_t jump = 0;
+  *anew = c->anew && c->time.windows != 0;
+  c->anew = 0;
+  if (*anew) {
+    jump = ns - kh_timemap_at(&c->time, c->counts.position);
+  } else {
+    jump = kh_timemap_block(&c->time, c->counts.position, ns);
+    *anew = jump > 0;
+  }
+  return jump > 0 ? jump : 0;
+}
+
 /* 1 when nothing stands between the ring and the next frames. */
 static int publish_gap(kh_capture *c) {
   uint64_t write = KH_LOAD(c->gap_write, KH_RELAXED);
@@ -84,11 +99,13 @@ void kh_capture_process(kh_capture *c, const int16_t *in, uint32_t n, int64_t ad
   int zeros = in == NULL || KH_LOAD(c->muted, KH_RELAXED);
   uint64_t space, k;
   if (flags & KH_OVERFLOW) s->overflows++;
+  if ((flags & KH_UNDERFLOW) && c->time.blocks > KH_FLAGGED_ON_END) c->anew = 1;
   if (flags & KH_NOMINAL_TIME) {
     s->nominal_times++;
   } else {
-    int64_t jump = kh_timemap_block(&c->time, s->position, adc_ns);
-    if (jump > 0) {
+    int anew;
+    int64_t jump = jump_of(c, adc_ns, &anew);
+    if (anew) {
       /* To the nearest frame; in microseconds, so that no jump overflows. */
       uint64_t lost = ((uint64_t)jump / 1000 * c->config.rate + 500000) / 1000000;
       s->missing += lost;

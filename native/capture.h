@@ -43,6 +43,7 @@ struct kh_capture {
   uint64_t last_woken;
   kh_gap pending; /* not published yet; length 0 when there is none */
   kh_timemap time;
+  int anew; /* the device started anew; by how much will be known with its next time */
   kh_capture_snapshot counts;
 };
 

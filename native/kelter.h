@@ -132,7 +132,8 @@ typedef struct {
   uint64_t silent;          /* 1: the last frame of the block was not speech */
   uint64_t notice_handed;   /* notice frames mixed in, a flush's fade included */
   uint64_t notice_flushed;  /* dropped by flushes; written = handed + flushed + queued */
-  uint64_t notice_device;   /* device frame just after the newest notice frame */
+  uint64_t notice_frame;    /* notice frame just after the newest one mixed in ... */
+  uint64_t notice_device;   /* ... and the device frame just after that one */
   uint64_t volume;          /* Q15, in effect at the end of the block */
   uint64_t underflows;      /* blocks flagged KH_UNDERFLOW */
   uint64_t nominal_times;   /* blocks flagged KH_NOMINAL_TIME */
@@ -210,10 +211,12 @@ int32_t kh_playout_snapshot(const kh_playout *q, kh_snapshot *out);
 void kh_playout_settle(kh_playout *q, int64_t now_ns);
 
 /* control, non-blocking. Notice lane: local tones and prompts, no items, mixed
- * over the speech lane. write returns frames taken, written their sum; flush drops
- * what is queued, with a fade of what is sounding. */
+ * over the speech lane. Its frames are numbered from 0. write returns frames taken,
+ * written their sum, space what a write would take now; flush drops what is queued,
+ * from the next block on, with a fade of what is sounding. */
 uint64_t kh_notice_write(kh_playout *q, const int16_t *frames, uint32_t n);
 uint64_t kh_notice_written(const kh_playout *q);
+uint64_t kh_notice_space(const kh_playout *q);
 void kh_notice_flush(kh_playout *q);
 
 /* control, non-blocking. Gain of everything that is played, Q15, 0 .. 32768, from the
@@ -298,7 +301,9 @@ uint32_t kh_capture_gaps(kh_capture *c, kh_gap *out, uint32_t max);
 /* control (or any one thread), non-blocking. KH_OK or KH_NO_SNAPSHOT. */
 int32_t kh_capture_snapshot_get(const kh_capture *c, kh_capture_snapshot *out);
 
-/* callback. `in` may be NULL (the device had nothing): a block of zeros. */
+/* callback. `in` may be NULL (the device had nothing): a block of zeros. The flag
+ * KH_UNDERFLOW is for what an output device got: it started anew before this block,
+ * and the silence until then is a gap, however short. */
 void kh_capture_process(kh_capture *c, const int16_t *in, uint32_t n, int64_t adc_ns,
                         int64_t now_ns, uint32_t flags);
 

@@ -196,10 +196,14 @@ void kh_playout_settle(kh_playout *q, int64_t now_ns) {
   kh_playout_render(q, NULL, 0, now_ns, now_ns, KH_NOMINAL_TIME);
 }
 
+uint64_t kh_notice_space(const kh_playout *q) {
+  uint64_t read = KH_LOAD(q->shared->notice_read, KH_READ_LOAD);
+  return q->config.notice_capacity - (q->control.notices - read);
+}
+
 uint64_t kh_notice_write(kh_playout *q, const int16_t *frames, uint32_t n) {
   kh_control_side *c = &q->control;
-  uint64_t read = KH_LOAD(q->shared->notice_read, KH_READ_LOAD);
-  uint64_t space = q->config.notice_capacity - (c->notices - read);
+  uint64_t space = kh_notice_space(q);
   if (n > space) n = (uint32_t)space;
   kh_ring_put(q->notice_ring, q->notice_mask, c->notices, frames, n);
   c->notices += n;

@@ -25,9 +25,6 @@ int32_t kh_fade_gain(uint32_t i, uint32_t fade) {
   return gain > 0 ? gain : 1;
 }
 
-/* PortAudio flags a few blocks on end after an underflow; the first is the restart. */
-enum { FLAGGED_ON_END = 4 };
-
 static uint64_t lesser(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 /* Start of the next run that is queued, or a frame that is never reached. */
@@ -264,23 +261,31 @@ static void hold(kh_playout *q, int16_t *out, uint32_t n) {
   silence(q, out + done, n - done, KH_PAUSED);
 }
 
-/* The next k notice frames over out; `fade` > 0: of that many frames down to silence. */
-static void mix(kh_playout *q, int16_t *out, uint32_t n, uint32_t fade) {
+/* ---- notices and volume ---------------------------------------------------------- */
+
+/* The next n notice frames, in device frames from `device` on, over out. `fading`: all
+ * of them down to silence. */
+static void mix(kh_playout *q, int16_t *out, uint32_t n, uint64_t device, int fading) {
   kh_callback_side *c = &q->callback;
   uint32_t done = 0;
   while (done < n) {
     int16_t notice[256];
     uint32_t k = (uint32_t)lesser(n - done, 256), i;
-    kh_ring_get(q->notice_ring, q->notice_mask, c->notice_read, notice, k);
+    kh_ring_get(q->notice_ring, q->notice_mask, c->notice_read + done, notice, k);
+    for (i = 0; fading && i < k; i++)
+      notice[i] = (int16_t)((notice[i] * q->curve[(done + i) * q->config.fade / n]) >> 15);
     for (i = 0; i < k; i++) {
-      int32_t gain = fade == 0 ? KH_UNITY : q->curve[(uint64_t)(done + i) * q->config.fade / fade];
-      int32_t sum = out[done + i] + ((notice[i] * gain) >> 15);
-      out[done + i] = (int16_t)(sum > 32767 ? 32767 : sum < -32768 ? -32768 : sum);
+      int32_t sum = out[i] + notice[i];
+      out[i] = (int16_t)(sum > 32767 ? 32767 : sum < -32768 ? -32768 : sum);
     }
+    out += k;
     done += k;
-    c->notice_read += k;
-    c->counts.notice_handed += k;
   }
+  if (n == 0) return;
+  c->notice_read += n;
+  c->counts.notice_handed += n;
+  c->counts.notice_frame = c->counts.notice_handed + c->counts.notice_flushed;
+  c->counts.notice_device = device + n;
 }
 
 static void mix_notices(kh_playout *q, int16_t *out, uint32_t n, uint64_t top) {
@@ -289,20 +294,14 @@ static void mix_notices(kh_playout *q, int16_t *out, uint32_t n, uint64_t top) {
   uint64_t write = KH_LOAD(q->shared->notice_write, KH_WRITE_LOAD);
   uint32_t at = 0, k;
   if ((int64_t)(fence - c->notice_read) > 0) {
-    if (c->notice_sounding) {
+    if (c->notice_sounding)
       at = (uint32_t)lesser(lesser(n, q->config.fade), fence - c->notice_read);
-      mix(q, out, at, at);
-      c->counts.notice_device = top + at;
-    }
+    mix(q, out, at, top, 1);
     c->counts.notice_flushed += fence - c->notice_read;
     c->notice_read = fence;
-    c->notice_sounding = 0;
   }
   k = (uint32_t)lesser(n - at, write - c->notice_read);
-  if (k > 0) {
-    mix(q, out + at, k, 0);
-    c->counts.notice_device = top + at + k;
-  }
+  mix(q, out + at, k, top + at, 0);
   c->notice_sounding = k > 0 && at + k == n;
   KH_STORE(q->shared->notice_read, c->notice_read, KH_READ_STORE);
 }
@@ -384,7 +383,7 @@ void kh_playout_render(kh_playout *q, int16_t *out, uint32_t n, int64_t dac_ns,
   c->bound_seen = KH_LOAD(s->bound_write, KH_WRITE_LOAD);
   if (flags & KH_UNDERFLOW) {
     c->counts.underflows++;
-    if (c->time.blocks > FLAGGED_ON_END) kh_timemap_restart(&c->time, top);
+    if (c->time.blocks > KH_FLAGGED_ON_END) kh_timemap_restart(&c->time, top);
   }
   if (flags & KH_NOMINAL_TIME) c->counts.nominal_times++;
   else kh_timemap_block(&c->time, top, dac_ns);

@@ -123,8 +123,7 @@ static int on_block(const void *input, void *output, unsigned long frames,
     if (status & paOutputUnderflow) flags |= KH_UNDERFLOW;
     kh_playout_render(p->playout, output, (uint32_t)frames, dac, now, flags);
     if (p->reference != NULL)
-      kh_capture_process(p->reference, output, (uint32_t)frames, dac, now,
-                         flags & KH_NOMINAL_TIME);
+      kh_capture_process(p->reference, output, (uint32_t)frames, dac, now, flags);
   } else {
     int64_t adc = device_ns(p, time->inputBufferAdcTime, now, -1, &flags);
     if (status & paInputOverflow) flags |= KH_OVERFLOW;

@@ -15,6 +15,8 @@
 #include "contract.h"
 
 #define KH_WINDOW 32u /* blocks */
+/* PortAudio flags a few blocks on end after an underflow; the first is the restart. */
+#define KH_FLAGGED_ON_END 4u
 
 typedef struct {
   uint64_t frame; /* of the earliest block, relative to the envelope */

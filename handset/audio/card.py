@@ -125,15 +125,13 @@ class Card:
         capture = Capture(CaptureConfig(rate, restart_frames=restart, wake_fd=wake_fd))
         tap = None
         if settings.reference:
-            tap = Capture(CaptureConfig(rate, stream.channels, restart_frames=restart))
+            tap = Capture(CaptureConfig(rate, stream.channels, restart_frames=restart, wake_ms=0))
         opened: list[Stream] = []
         try:
             # Capture first: playout without a microphone is no headset.
             mic = replace(stream, channels=1)
             opened.append(Stream.open(capture, input_, mic, settings.asound_root))
-            opened.append(
-                Stream.open(playout, output, stream, settings.asound_root, reference=tap)
-            )
+            opened.append(Stream.open(playout, output, stream, settings.asound_root, reference=tap))
         except BaseException:
             for each in opened:
                 each.close()
@@ -146,7 +144,8 @@ class Card:
 
     def lock_memory(self) -> int:
         """0, or the errno of the first lock that the system did not allow."""
-        return self.playout.lock_memory() or self.capture.lock_memory()
+        rings = (self.playout, self.capture, self.reference)
+        return next((e for ring in rings if ring is not None and (e := ring.lock_memory())), 0)
 
     @property
     def grant(self) -> Grant:

@@ -89,6 +89,8 @@ def snapshot_from(s: Any) -> Snapshot:
         s.notice_handed,
         s.notice_device,
         s.volume,
+        s.notice_flushed,
+        s.notice_frame,
     )
 
 
@@ -178,6 +180,7 @@ class Playout:
         return bool(lib.kh_playout_dismiss(self._q, number))
 
     def notice(self, frames: Frames) -> int:
+        """Frames taken. ``frames``: 1-d int16 at the device's rate, mixed over the speech."""
         data = ffi.from_buffer("int16_t[]", np.ascontiguousarray(frames, dtype=np.int16))
         return int(lib.kh_notice_write(self._q, data, len(frames)))
 
@@ -186,12 +189,23 @@ class Playout:
         """Notice frames taken so far; the number of the next one."""
         return int(lib.kh_notice_written(self._q))
 
-    def volume(self, gain: int) -> None:
-        """Gain of everything that is played, Q15, 0 to 32768, from the next block on."""
-        lib.kh_playout_volume(self._q, gain)
+    @property
+    def notice_space(self) -> int:
+        """Frames that :meth:`notice` would take now."""
+        return int(lib.kh_notice_space(self._q))
 
     def flush_notices(self) -> None:
+        """From the next block on, what is queued is dropped, with a fade of what is sounding.
+        How many frames that were: ``notice_flushed`` of the snapshot."""
         lib.kh_notice_flush(self._q)
+
+    def volume(self, gain: int) -> None:
+        """Gain of everything that is played, speech and notices, from the next block on, with
+        a ramp as long as a fade. Q15, 0 to 32768; ``UsageError`` beyond. Counts do not
+        change with it."""
+        if not 0 <= gain <= 32_768:
+            raise UsageError(f"volume {gain}: a gain in Q15 is 0 to 32768")
+        lib.kh_playout_volume(self._q, gain)
 
     def snapshot(self) -> Snapshot | None:
         """Counters of the newest block, None before the first."""

@@ -27,7 +27,7 @@ from handset.audio.devices import ASOUND, Device, Direction
 from handset.audio.playout import Playout
 from handset.core.messages import Estimate
 from handset.core.segments import NO_DELAY, DeviceTiming
-from handset.errors import DeviceError
+from handset.errors import DeviceError, UsageError
 
 SECOND = 1_000_000_000
 PRIORITY = 70
@@ -118,6 +118,8 @@ class Stream:
         block = round(settings.rate * settings.block_ms / 1000)
         nominal_ns = round(settings.latency * SECOND)
         make = lib.kh_port_playout if direction == "playback" else lib.kh_port_capture
+        if reference is not None:
+            _check_reference(reference, direction, settings)
         port = make(queue.handle, nominal_ns, 0)
         if reference is not None:
             lib.kh_port_reference(port, reference.handle)
@@ -207,6 +209,16 @@ class Stream:
         else:
             problem = "no real-time scheduling: allow it with LimitRTPRIO= or rtprio in limits.conf"
         self.grant = replace(self.grant, realtime=self.realtime, problem=problem)
+
+
+def _check_reference(reference: Capture, direction: Direction, settings: StreamSettings) -> None:
+    """The callback hands it the device's own block, so its channels have to be those."""
+    given, rate = reference.config.channels, reference.config.rate
+    if direction != "playback" or (given, rate) != (settings.channels, settings.rate):
+        raise UsageError(
+            f"a reference of {given} channels at {rate} Hz on a {direction} stream of "
+            f"{settings.channels} at {settings.rate}: only playback has one, and as it is itself"
+        )
 
 
 def _finished_address() -> Any:

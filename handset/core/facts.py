@@ -82,3 +82,8 @@ class Snapshot:
     """Device frame just after the newest of them."""
     volume: int = 32_768
     """Q15, at the end of the block."""
+    notice_flushed: int = 0
+    """Notice frames dropped by flushes. What was written is handed, flushed or queued."""
+    notice_frame: int = 0
+    """Notice frame just after the newest one mixed in: frame ``n`` of one stretch with it
+    lay at device frame ``notice_device - (notice_frame - n)``."""

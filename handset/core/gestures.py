@@ -20,7 +20,7 @@ class Beside(StrEnum):
     NOTHING = ""
     HOLD_PLAYBACK = "pause playback; clear it after the grace, or when the tap counts"
     CLEAR_PLAYBACK = "clear playback"
-    SILENCE = "clear playback and notices"
+    SILENCE = "stop what plays"
     ACKNOWLEDGE_ALERT = "acknowledge the alert, or agree"
     LOUDER = "one step louder"
     SOFTER = "one step softer"

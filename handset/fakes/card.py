@@ -35,7 +35,8 @@ class FakeCard:
     """``blocks``: frames of one callback, or a sequence of sizes. ``buffer``: frames that
     the device holds. ``drift_ppm``: how much faster than nominal its crystal is.
     ``step_ns``: grid on which the device reports times, always rounded up: a coarse
-    pointer only makes a block look later than it is."""
+    pointer only makes a block look later than it is. ``reference``: gets every block that
+    the device gets, with as many channels as the playout."""
 
     def __init__(
         self,
@@ -94,7 +95,7 @@ class FakeCard:
             self._lines.append((first, self.now_ns + ahead))
         out = self.playout.render(n, self._reported(self.time_of(first)), self.now_ns, flags)
         if self.reference is not None:
-            self.reference.process(out, n, self._reported(self.time_of(first)), self.now_ns, 0)
+            self.reference.process(out, n, self._reported(self.time_of(first)), self.now_ns, flags)
         self._parts.append(out[:: self.playout.config.channels])
         self._handed += n
         self.blocks += 1

@@ -78,7 +78,15 @@ void Lane::snapshot() {
 
 void Lane::notice(uint32_t n, int16_t value) {
   int16_t frames[4] = {value, value, value, value};
-  kh_notice_write(q, frames, n);
+  noted += kh_notice_write(q, frames, n);
+  RL_ASSERT(kh_notice_written(q) == noted);
+}
+
+void Lane::volume(uint32_t gain) {
+  exact = false;
+  halved = true;
+  set_volume = gain;
+  kh_playout_volume(q, gain);
 }
 
 void Lane::render(uint32_t n) {
@@ -104,6 +112,7 @@ void Lane::hear(uint64_t frame, uint64_t faded_from) {
   int16_t full = value_of(frame);
   RL_ASSERT(next_heard < heard_frames);
   int16_t got = heard[next_heard++];
+  if (halved) RL_ASSERT(got == full || got == full / 2);
   if (!exact) return;
   if (frame < faded_from) {
     RL_ASSERT(got == full);
@@ -144,6 +153,7 @@ void Lane::finish() {
   RL_ASSERT(s.read == s.handed + s.discarded && s.discarded == discarded);
   RL_ASSERT(s.handed == heard_frames && s.fading == 0);
   RL_ASSERT(playout_case->fade != 0 || s.notice_handed == noticed);
+  RL_ASSERT(s.notice_handed + s.notice_flushed == noted && s.volume == set_volume);
   RL_ASSERT(s.mode == KH_PAUSE || s.read == kh_playout_written(q));
   check_heard(s.read);
   for (int i = 0; i < 4; i++) log();

@@ -33,12 +33,14 @@ struct Lane {
   void log();      /* segments */
   void snapshot(); /* read while the callback may be writing it */
   void notice(uint32_t n, int16_t value); /* 1 to 9, rising from one to the next */
+  void volume(uint32_t gain);             /* full or half */
 
   void callback();
   void finish(); /* everything is answered and accounted for */
 
   kh_playout *q;
   bool exact = true; /* no pause: every gain is known */
+  bool halved = false; /* some samples may be at half volume */
 
  private:
   void render(uint32_t n);
@@ -54,7 +56,8 @@ struct Lane {
   int16_t heard[LANE_HEARD]; /* those of the speech lane */
   uint32_t heard_frames = 0, next_heard = 0;
   int last_notice = 0;
-  uint64_t noticed = 0;
+  uint64_t noticed = 0, noted = 0;
+  uint64_t set_volume = KH_UNITY;
   kh_answer answers[16];
   uint32_t answer_count = 0;
   uint64_t discarded = 0, last_block = 0, logged = 0, logged_real = 0;

@@ -147,6 +147,23 @@ static void notices(Lane &l) {
   l.notice(2, 4);
 }
 
+static void flushes(Lane &l) {
+  l.notice(3, 1);
+  kh_notice_flush(l.q);
+  l.notice(3, 2);
+  kh_notice_flush(l.q);
+  l.notice(1, 3);
+}
+
+static void volume(Lane &l) {
+  l.volume(KH_UNITY / 2);
+  l.write(3);
+  l.volume(KH_UNITY);
+  l.clear();
+  l.write(3);
+  l.volume(KH_UNITY / 2);
+}
+
 /* name, control, fade, blocks, block, capacity, words, executions, bound */
 const PlayoutCase playout_cases[] = {
     {"clear_race", clear_race, 0, 3, 4, 8, 0, 20000, 0},
@@ -169,6 +186,9 @@ const PlayoutCase playout_cases[] = {
     {"snapshots", snapshots, 0, 4, 1, 8, 5, 40000, 0},
     {"segments", segments, 0, 5, 1, 8, 0, 20000, 0},
     {"notices", notices, 0, 4, 2, 8, 0, 20000, 0},
+    {"notices_flushes", flushes, 0, 4, 2, 8, 0, 20000, 0},
+    {"notices_flushes_fade", flushes, 2, 4, 2, 8, 0, 20000, 0},
+    {"volume", volume, 0, 4, 2, 8, 0, 20000, 0},
     {"clear_first_all", clear_first, 0, 2, 2, 8, 0, 0, 3},
     {"clear_race_all", clear_race, 0, 3, 4, 8, 0, 0, 3},
 };

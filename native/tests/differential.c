@@ -2,14 +2,14 @@
  * answers, counts and log. `differential [seeds] [first seed]`. */
 #include "reference.h"
 
-enum { RING = 512, STEPS = 1500, BLOCK_MAX = 400 };
+enum { RING = 512, NOTICES = 256, STEPS = 1500, BLOCK_MAX = 400 };
 
 typedef struct {
   uint64_t random;
   kh_playout *q;
   kh_playout_config config;
   kh_shared *shared;
-  int16_t ring[RING], notices[2];
+  int16_t ring[RING], notices[NOTICES];
   reference ref;
   uint64_t number;  /* of the newest pause or duck */
   uint64_t logged;  /* device frames of the log compared so far */
@@ -29,7 +29,7 @@ static void start(match *m, uint64_t seed) {
   m->config.rate = 48000;
   m->config.channels = 1;
   m->config.capacity = RING;
-  m->config.notice_capacity = 2;
+  m->config.notice_capacity = NOTICES;
   m->config.fade = fades[below(m, 5)];
   m->config.duck_gain = KH_DUCK_MIN + below(m, KH_UNITY - KH_DUCK_MIN + 1);
   m->config.wake_fd = -1;
@@ -49,6 +49,22 @@ static void write_some(match *m) {
   for (i = 0; i < n; i++) frames[i] = (int16_t)(below(m, 65536) - 32768);
   CHECK_EQ(kh_playout_write(m->q, generation, frames, n, starts),
            ref_write(&m->ref, generation, frames, n, starts));
+}
+
+/* Loud enough to be limited now and then. */
+static void notice_some(match *m) {
+  int16_t frames[NOTICES];
+  uint32_t n = below(m, NOTICES), i;
+  for (i = 0; i < n; i++) frames[i] = (int16_t)(below(m, 65536) - 32768);
+  CHECK_EQ(kh_notice_write(m->q, frames, n), ref_notice(&m->ref, NOTICES, frames, n));
+  CHECK_EQ(kh_notice_written(m->q), m->ref.notice_written);
+  CHECK_EQ(kh_notice_space(m->q), NOTICES - (m->ref.notice_written - m->ref.notice_read));
+}
+
+static void change_volume(match *m) {
+  uint32_t gain = below(m, 3) == 0 ? below(m, 2) * 40000 : below(m, 32769);
+  kh_playout_volume(m->q, gain);
+  ref_volume(&m->ref, gain);
 }
 
 static void compare_answer(match *m, const kh_answer *got, const kh_answer *wanted) {
@@ -93,6 +109,11 @@ static void compare_counts(match *m) {
   CHECK_EQ(s.mode, r->mode);
   CHECK_EQ(s.stalled_blocks, r->stalled);
   CHECK_EQ(s.device_frames, r->device);
+  CHECK_EQ(s.notice_handed, r->notice_handed);
+  CHECK_EQ(s.notice_flushed, r->notice_flushed);
+  CHECK_EQ(s.notice_frame, r->notice_frame);
+  CHECK_EQ(s.notice_device, r->notice_device);
+  CHECK_EQ(s.volume, r->volume);
   CHECK_EQ(s.silent, r->device == 0 || r->kind[r->device - 1] != KH_REAL);
   m->gaps = s.segments_lost != 0;
 }
@@ -131,8 +152,11 @@ static void compare_log(match *m) {
 
 static void step(match *m) {
   uint32_t what = below(m, 100);
-  if (what < 40) render(m);
-  else if (what < 68) write_some(m);
+  if (what < 38) render(m);
+  else if (what < 64) write_some(m);
+  else if (what < 67) notice_some(m);
+  else if (what < 68) kh_notice_flush(m->q), ref_notice_flush(&m->ref);
+  else if (what < 70) change_volume(m);
   else if (what < 75) CHECK_EQ(kh_playout_clear(m->q), ref_clear(&m->ref));
   else if (what < 79) m->number = kh_playout_pause(m->q), ref_mode(&m->ref, KH_PAUSE);
   else if (what < 82) m->number = kh_playout_duck(m->q), ref_mode(&m->ref, KH_DUCK);

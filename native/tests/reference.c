@@ -6,7 +6,8 @@ void ref_init(reference *r, const kh_playout_config *c) {
   r->fade = c->fade;
   r->duck = (int32_t)c->duck_gain;
   r->gain = r->target = KH_UNITY;
-  r->step = r->fade;
+  r->volume = r->volume_target = r->volume_wanted = KH_UNITY;
+  r->step = r->volume_step = r->fade;
   r->after_clear = 1;
 }
 
@@ -51,6 +52,21 @@ int ref_dismiss(reference *r, uint64_t number) {
 void ref_drain(reference *r, const kh_answer *a) {
   r->drained = a->request;
   r->answers_waiting--;
+}
+
+uint64_t ref_notice(reference *r, uint64_t room, const int16_t *frames, uint32_t n) {
+  uint32_t i;
+  room -= r->notice_written - r->notice_read;
+  if (n > room) n = (uint32_t)room;
+  CHECK(r->notice_written + n < REF_FRAMES);
+  for (i = 0; i < n; i++) r->notice[r->notice_written++] = frames[i];
+  return n;
+}
+
+void ref_notice_flush(reference *r) { r->notice_fence = r->notice_written; }
+
+void ref_volume(reference *r, uint32_t gain) {
+  r->volume_wanted = gain < KH_UNITY ? (int32_t)gain : KH_UNITY;
 }
 
 static void settle_gain(reference *r) {
@@ -169,7 +185,44 @@ static int16_t one_frame(reference *r) {
   return run_frame(r);
 }
 
-int ref_render(reference *r, int16_t *out, uint32_t n) {
+static int16_t with_notice(reference *r, int16_t out, uint64_t device, int32_t gain) {
+  int32_t sum = out + ((r->notice[r->notice_read++] * gain) >> 15);
+  r->notice_handed++;
+  r->notice_frame = r->notice_read;
+  r->notice_device = device + 1;
+  return (int16_t)(sum > 32767 ? 32767 : sum < -32768 ? -32768 : sum);
+}
+
+static void notices(reference *r, int16_t *out, uint32_t n, uint64_t device) {
+  uint32_t down = 0, i = 0;
+  if (r->notice_fence > r->notice_read) {
+    if (r->notice_sounding)
+      while (down < n && down < r->fade && r->notice_read + down < r->notice_fence) down++;
+    for (; i < down; i++)
+      out[i] = with_notice(r, out[i], device + i, kh_fade_gain(i * r->fade / down, r->fade));
+    r->notice_flushed += r->notice_fence - r->notice_read;
+    r->notice_read = r->notice_fence;
+  }
+  r->notice_sounding = 0;
+  for (; i < n && r->notice_read < r->notice_written; i++) {
+    out[i] = with_notice(r, out[i], device + i, KH_UNITY);
+    r->notice_sounding = i + 1 == n;
+  }
+}
+
+static int16_t at_volume(reference *r, int16_t out) {
+  if (r->volume_step < r->fade) {
+    int64_t way = r->volume_from - r->volume_target;
+    r->volume = r->volume_target + (int32_t)((way * kh_fade_gain(r->volume_step++, r->fade)) >> 15);
+    out = (int16_t)((out * r->volume) >> 15);
+    if (r->volume_step == r->fade) r->volume = r->volume_target;
+    return out;
+  }
+  r->volume = r->volume_target;
+  return (int16_t)((out * r->volume) >> 15);
+}
+
+static int speech(reference *r, int16_t *out, uint32_t n) {
   uint32_t i;
   int answers = r->clears != r->answered;
   CHECK(r->device + n < REF_FRAMES && r->written + r->capacity < REF_FRAMES);
@@ -182,5 +235,20 @@ int ref_render(reference *r, int16_t *out, uint32_t n) {
   if (answers) cut(r, n);
   aim(r);
   for (i = 0; i < n; i++) out[i] = one_frame(r);
+  return answers;
+}
+
+int ref_render(reference *r, int16_t *out, uint32_t n) {
+  uint64_t top = r->device;
+  int answers = speech(r, out, n);
+  uint32_t i;
+  if (n == 0) return answers;
+  notices(r, out, n, top);
+  if (r->volume_wanted != r->volume_target) {
+    r->volume_from = r->volume;
+    r->volume_target = r->volume_wanted;
+    r->volume_step = 0;
+  }
+  for (i = 0; i < n; i++) out[i] = at_volume(r, out[i]);
   return answers;
 }

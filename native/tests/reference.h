@@ -39,6 +39,14 @@ typedef struct {
   uint8_t kind[REF_FRAMES], was_faded[REF_FRAMES], was_ducked[REF_FRAMES];
   uint64_t queue[REF_FRAMES];
   uint64_t device;
+
+  /* the notice lane, every frame ever written, and the volume */
+  int16_t notice[REF_FRAMES];
+  uint64_t notice_written, notice_fence, notice_read;
+  uint64_t notice_handed, notice_flushed, notice_frame, notice_device;
+  int notice_sounding; /* the last frame of the block before was one */
+  int32_t volume, volume_from, volume_target, volume_wanted;
+  uint32_t volume_step;
 } reference;
 
 void ref_init(reference *r, const kh_playout_config *c);
@@ -48,6 +56,9 @@ uint64_t ref_clear(reference *r);
 uint64_t ref_mode(reference *r, uint64_t mode);
 int ref_dismiss(reference *r, uint64_t number);
 void ref_drain(reference *r, const kh_answer *a);
+uint64_t ref_notice(reference *r, uint64_t room, const int16_t *frames, uint32_t n);
+void ref_notice_flush(reference *r);
+void ref_volume(reference *r, uint32_t gain);
 int ref_render(reference *r, int16_t *out, uint32_t n); /* 1: r->answer is one */
 
 #endif

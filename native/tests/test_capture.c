@@ -9,7 +9,7 @@ typedef struct {
   int16_t ring[RING];
   uint64_t frame; /* the next one that the microphone hears */
   uint64_t first;
-  int64_t late_ns;
+  uint32_t flags; /* of the next blocks */
 } mic;
 
 static int16_t coded(uint64_t frame) { return (int16_t)(frame % 30011 + 1); }
@@ -41,7 +41,7 @@ static void hear(mic *m, uint32_t n, uint32_t channels) {
   for (i = 0; i < n; i++)
     for (k = 0; k < channels; k++) in[i * channels + k] = (int16_t)(coded(m->frame + i) + 7 * k);
   kh_capture_process(m->c, in, n, (int64_t)((m->frame - m->first) * 1000000000 / 48000),
-                     0, 0);
+                     0, m->flags);
   m->frame += n;
 }
 
@@ -197,6 +197,64 @@ static void any_block_size(void) {
   mic_close(m);
 }
 
+/* What an output device got: after an underflow the silence is a gap, also one that is
+ * too short to be taken for a restart unflagged. */
+static void a_flagged_restart(void) {
+  mic *m = mic_open(1, 0);
+  kh_capture_snapshot s;
+  kh_gap g;
+  uint32_t i;
+  for (i = 0; i < 6; i++) hear(m, 100, 1);
+  m->frame += 30; /* below restart_frames */
+  m->flags = KH_UNDERFLOW;
+  for (i = 0; i < 4; i++) hear(m, 100, 1); /* PortAudio flags a few on end */
+  m->flags = 0;
+  CHECK_EQ(take(m, RING, 0), 600);
+  CHECK_EQ(take(m, RING, 630), 400);
+  g = gap(m);
+  CHECK_EQ(g.position, 600);
+  CHECK_EQ(g.length, 30);
+  CHECK_EQ(g.kind, KH_GAP_DEVICE);
+  s = snapshot(m);
+  CHECK_EQ(s.restarts, 1);
+  CHECK_EQ(s.anchor.ns, (int64_t)s.frame * 1000000000 / 48000);
+  mic_close(m);
+}
+
+/* Its first block after that has no believable time: the next one tells how long it was. */
+static void a_flagged_restart_without_a_time(void) {
+  mic *m = mic_open(1, 0);
+  kh_gap g;
+  uint32_t i;
+  for (i = 0; i < 6; i++) hear(m, 100, 1);
+  m->flags = KH_UNDERFLOW | KH_NOMINAL_TIME;
+  hear(m, 100, 1);
+  m->flags = 0;
+  m->frame += 30;
+  hear(m, 100, 1);
+  CHECK_EQ(take(m, RING, 0), 700);
+  CHECK_EQ(take(m, RING, 730), 100);
+  g = gap(m);
+  CHECK_EQ(g.position, 700);
+  CHECK_EQ(g.length, 30);
+  CHECK_EQ(snapshot(m).restarts, 1);
+  mic_close(m);
+}
+
+/* Flagged, but no later than it should be: a new line, and nothing missing. */
+static void a_flagged_restart_that_lost_nothing(void) {
+  mic *m = mic_open(1, 0);
+  uint32_t i;
+  for (i = 0; i < 6; i++) hear(m, 100, 1);
+  m->flags = KH_UNDERFLOW;
+  hear(m, 100, 1);
+  CHECK_EQ(take(m, RING, 0), 700);
+  CHECK_EQ(snapshot(m).restarts, 1);
+  CHECK_EQ(snapshot(m).missing, 0);
+  CHECK_EQ(snapshot(m).anchor.blocks, 1);
+  mic_close(m);
+}
+
 static void anchor_follows_the_timeline(void) {
   mic *m = mic_open(1, 0);
   kh_capture_snapshot s;
@@ -219,6 +277,9 @@ int main(void) {
   RUN(muted_is_zeros);
   RUN(first_channel_is_kept);
   RUN(any_block_size);
+  RUN(a_flagged_restart);
+  RUN(a_flagged_restart_without_a_time);
+  RUN(a_flagged_restart_that_lost_nothing);
   RUN(anchor_follows_the_timeline);
   return 0;
 }

@@ -69,6 +69,8 @@ static void somebody_elses(void) {
   CHECK_EQ(kh_recover_snapshot(s, 0, boot, &out), KH_NOT_OURS);
   KH_STORE(s->version, KH_LAYOUT_VERSION + 1, KH_RELAXED);
   CHECK_EQ(kh_recover_snapshot(s, sizeof *s, boot, &out), KH_NOT_OURS);
+  KH_STORE(s->version, KH_LAYOUT_VERSION - 1, KH_RELAXED);
+  CHECK_EQ(kh_recover_snapshot(s, sizeof *s, boot, &out), KH_NOT_OURS);
   KH_STORE(s->version, KH_LAYOUT_VERSION, KH_RELAXED);
   KH_STORE(s->size, sizeof *s + 8, KH_RELAXED);
   CHECK_EQ(kh_recover_snapshot(s, sizeof *s, boot, &out), KH_NOT_OURS);

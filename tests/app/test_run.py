@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -80,9 +81,12 @@ class Service:
 
 
 class Bed:
-    def __init__(self, card: VirtualCard, folder: Path) -> None:
+    """Without notices: what is on the tape is the reply. ``memory`` is a tmpfs."""
+
+    def __init__(self, card: VirtualCard, folder: Path, memory: Path) -> None:
         self.card = card
         self.folder = folder
+        self.memory = memory
         self.credential = folder / "credential"
 
     def settle(self, edge: EdgeProcess, credential: str | None = None) -> Path:
@@ -102,7 +106,9 @@ class Bed:
             device = "{self.card.device}"
             [files]
             state = "{self.folder / "state"}"
-            runtime = "{self.folder / "runtime"}"
+            runtime = "{self.memory}"
+            [wearer]
+            notices = false
             """
         )
         return file
@@ -144,8 +150,9 @@ class Bed:
 
 
 @pytest.fixture
-def bed(card: VirtualCard, tmp_path: Path) -> Bed:
-    return Bed(card, tmp_path)
+def bed(card: VirtualCard, tmp_path: Path) -> Iterator[Bed]:
+    with TemporaryDirectory(dir="/dev/shm") as memory:
+        yield Bed(card, tmp_path, Path(memory))
 
 
 async def edge_has(edge: EdgeProcess, met: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
@@ -276,6 +283,7 @@ async def test_a_missing_card_is_said_and_waited_for(bed: Bed) -> None:
         await service.says(bed.card.device)
         service.hand("press")
         await service.says("press without effect: no microphone")
+        service.hand("release")
         bed.card.replug()
         await service.says("sound card")
         await service.says("sound card kelter-virtual at 48000 Hz")

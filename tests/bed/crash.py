@@ -31,7 +31,15 @@ device = "{device}"
 [files]
 state = "{state}"
 runtime = "{runtime}"
+
+[wearer]
+notices = false
 """
+
+
+def memory(folder: Path) -> Path:
+    """A directory in memory for what is on disk here, the same in every life."""
+    return Path("/dev/shm") / f"handset-crash-{folder.parent.name}-{folder.name}"
 
 
 class Handset:
@@ -51,7 +59,7 @@ class Handset:
                 fingerprint=edge.fingerprint,
                 device=card.device,
                 state=folder / "state",
-                runtime=folder / "runtime",
+                runtime=memory(folder),
             )
         )
         process = await asyncio.create_subprocess_exec(

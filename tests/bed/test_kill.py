@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from handset.bench import speech
 from handset.bench.edge.process import EdgeProcess
 from handset.fakes.virtual_card import VirtualCard
 
-from .crash import Handset, item_frames, sounded
+from .crash import Handset, item_frames, memory, sounded
 
 KILLS = count(5, 50, 200)
 SCRIPT = {
@@ -83,6 +84,7 @@ async def test_killed_at_random_moments(tmp_path: Path) -> None:
                 assert await second.end(signal.SIGTERM) == 0, second.lines
                 assert any("all events delivered" in line for line in second.lines), second.lines
                 report = await edge.report()
+        shutil.rmtree(memory(folder))
         finals = _finals(report)
         queued = {
             arrival["event"]["item_id"]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from handset.core import diagrams
+from handset.core.keys import Gesture
 from handset.core.turn import TABLE, TurnInput, TurnState
 
 PAGE = Path(diagrams.__file__).with_name("STATES.md")
@@ -18,5 +19,11 @@ def test_the_page_is_fresh() -> None:
 
 
 def test_another_row_is_another_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(TABLE, (TurnState.LOST, TurnInput.RELEASE), (TurnState.IDLE, ("cancel",)))
+    monkeypatch.setitem(TABLE, (TurnState.LOST, TurnInput.LET_GO), (TurnState.IDLE, ("cancel",)))
     assert PAGE.read_text(encoding="utf-8") != diagrams.page()
+
+
+def test_every_state_and_gesture_is_in_the_matrix() -> None:
+    rows = diagrams.gesture_matrix().splitlines()
+    assert len(rows) == 2 + len(TurnState)
+    assert all(row.count("|") == len(Gesture) + 2 for row in rows)

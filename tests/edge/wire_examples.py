@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass, replace
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -30,6 +30,19 @@ CURSOR = m.ItemCursor(
     silent_at_ns=m.Estimate(81_260_000_000, 81_259_000_000, 81_261_000_000),
     output=m.Output(gain=0.5, muted=False, route="usb", changed=False),
 )
+PLAYED = replace(
+    CURSOR,
+    item_id="item_3~3",
+    response_id="resp_3~3",
+    state="played",
+    handed=48_000,
+    dropped=0,
+    played=48_000,
+    faded=0,
+    audio_end_ms=2000,
+    at_request=None,
+)
+SOURCE = m.AlertSource("ledger", receipt="r-81", commitment="c-3", command="cmd-9")
 
 
 def envelope(event_id: str, seq: int, domain: m.Domain) -> dict[str, Any]:
@@ -60,6 +73,7 @@ MESSAGES: tuple[Any, ...] = (
         commit=m.CommitBy("ptt", {"held_ms": 1_840, "bounces": 2, "clean": True, "key": "ptt"}),
         capture=m.Span(96_000, 184_320),
         cursor="pending",
+        notices=[m.NoticeMark("talk_permit", m.Span(105_700, 112_000))],
     ),
     m.TurnAbandoned(
         **envelope("e-3", 3, "turn"), reason="too_short", stopped=["resp_1"], live=["resp_2"]
@@ -91,6 +105,48 @@ MESSAGES: tuple[Any, ...] = (
     ),
     m.CaptureLost(**envelope("e-7", 7, "turn"), ranges=[m.Span(97_920, 98_880)]),
     m.Shutdown(**envelope("e-8", 8, "session"), cause="the service was stopped"),
+    m.TypedTurn(
+        **envelope("e-9", 9, "turn"),
+        item=m.UserMessage("typed_4", [m.InputText("Fan fünf, not fan four.")]),
+        commit=m.CommitBy("typed", {"characters": 23}),
+        cursor="pending",
+    ),
+    m.WearerConsent(
+        **envelope("e-10", 10, "session"),
+        wearer="b-7/2",
+        capture=True,
+        recording=False,
+        disclosed=True,
+        disclosure="site-7",
+        by="acknowledge",
+    ),
+    m.AlertDelivered(
+        **envelope("e-11", 11, "alert"),
+        alert_id="alert_1",
+        attempt=2,
+        source=SOURCE,
+        how="played",
+        plays=3,
+        items=[PLAYED],
+        output=PLAYED.output,
+    ),
+    m.AlertAcknowledged(
+        **envelope("e-12", 12, "alert"),
+        alert_id="alert_1",
+        attempt=2,
+        source=SOURCE,
+        by="acknowledge",
+        at_ns=81_299_000_000,
+    ),
+    m.AlertUndelivered(
+        **envelope("e-13", 13, "alert"),
+        alert_id="alert_1",
+        attempt=2,
+        source=SOURCE,
+        reason="expired",
+        plays=1,
+        delivered=False,
+    ),
     m.Hello(
         handset_id="h-12",
         label="Bay 4 ünïcode",
@@ -106,6 +162,7 @@ MESSAGES: tuple[Any, ...] = (
         resume=m.Resume("sess_1", "tok", [m.ResumeItem("item_2", 57)]),
     ),
     m.ResponseCancel(response_id="resp_1"),
+    m.TurnHeld(turn=4, capture=m.Span(96_000, 184_320)),
     m.CaptureMap(
         epoch=3, ssrc=4_000_000_001, rtp_ts=4_294_967_000, capture_sample=0, lookahead=312
     ),
@@ -122,13 +179,28 @@ MESSAGES: tuple[Any, ...] = (
         connection_ms_left=600_000,
         session_ms_left=3_600_000,
         resume_valid_ms=30_000,
+        turn_detection="none",
+        require_manual=True,
+        require_consent=True,
+        disclosure=m.Disclosure("site-7", "You talk to an AI system.", "resp_0"),
     ),
+    m.Policy(require_manual=True, scope="next_turn"),
     m.Refused(code="protocol", reason="too old", protocol=m.Versions(2, 3)),
     m.GoAway(time_left_ms=50_000, reason="restart"),
     m.Ended(reason="time"),
     m.ResponseCreated(response_id="resp_1", turn=4, speculative=True),
     m.ResponseDone(response_id="resp_1", status="cancelled"),
     m.OutputClear(response_id="resp_1"),
+    m.Alert(
+        alert_id="alert_1",
+        attempt=2,
+        delivery="when_idle",
+        source=SOURCE,
+        response_id="resp_3",
+        acknowledge=True,
+        expires_in_ms=600_000,
+    ),
+    m.AlertWithdraw(alert_id="alert_1"),
     m.EventAck(outbox_id="o-1", seq=6, applied=["e-8"]),
     m.EventRejected(
         outbox_id="o-1", seq=5, event_id="e-5", code="too_long", message="810 ms", limit_ms=810
@@ -190,7 +262,7 @@ PACKET_STRATEGY: st.SearchStrategy[p.Packet] = st.one_of(
         words.filter(bool),
         st.integers(0, 255),
         words.filter(bool),
-        st.integers(0, (1 << 63) - 1),
+        st.integers(0, 1 << 62),
         st.integers(8_000, 48_000),
         st.integers(0, 47_999),
     ),

@@ -131,16 +131,61 @@ FAULTS = {
         "    c->counts.notice_flushed += fence - c->notice_read;\n",
         "",
     ),
-    "a flush without a fade": ("playout_render.c", "if (c->notice_sounding) {", "if (0) {"),
+    "a flush without a fade": ("playout_render.c", "    if (c->notice_sounding)\n", "    if (0)\n"),
     "a flush fades what has not begun": (
         "playout_render.c",
-        "if (c->notice_sounding) {",
-        "if (1) {",
+        "    if (c->notice_sounding)\n",
+        "    if (1)\n",
+    ),
+    "a flush's fade cut off by the block": (
+        "playout_render.c",
+        "q->curve[(done + i) * q->config.fade / n]",
+        "q->curve[done + i]",
     ),
     "the place of a notice by the block": (
         "playout_render.c",
-        "c->counts.notice_device = top + at + k;",
-        "c->counts.notice_device = top + n;",
+        "mix(q, out + at, k, top + at, 0);",
+        "mix(q, out + at, k, top + n - k, 0);",
+    ),
+    "a notice numbered without what was flushed": (
+        "playout_render.c",
+        "c->counts.notice_frame = c->counts.notice_handed + c->counts.notice_flushed;",
+        "c->counts.notice_frame = c->counts.notice_handed;",
+    ),
+    "a sum that wraps": (
+        "playout_render.c",
+        "out[i] = (int16_t)(sum > 32767 ? 32767 : sum < -32768 ? -32768 : sum);",
+        "out[i] = (int16_t)sum;",
+    ),
+    "the volume of one channel": (
+        "playout_render.c",
+        "    apply_volume(q, out, n);\n    spread(out, n, q->config.channels);",
+        "    spread(out, n, q->config.channels);\n    apply_volume(q, out, n);",
+    ),
+    "a volume above all": (
+        "playout_control.c",
+        "(uint64_t)(gain < KH_UNITY ? gain : KH_UNITY)",
+        "(uint64_t)gain",
+    ),
+    "an older layout recovered": (
+        "recover.c",
+        "KH_LOAD(s->version, KH_RELAXED) != KH_LAYOUT_VERSION",
+        "KH_LOAD(s->version, KH_RELAXED) > KH_LAYOUT_VERSION",
+    ),
+    "a flagged restart that has to be long": (
+        "capture.c",
+        "  if ((flags & KH_UNDERFLOW) && c->time.blocks > KH_FLAGGED_ON_END) c->anew = 1;\n",
+        "",
+    ),
+    "every flagged block a restart": (
+        "capture.c",
+        "(flags & KH_UNDERFLOW) && c->time.blocks > KH_FLAGGED_ON_END",
+        "flags & KH_UNDERFLOW",
+    ),
+    "a restart forgotten for want of a time": (
+        "capture.c",
+        "    s->nominal_times++;\n",
+        "    s->nominal_times++;\n    c->anew = 0;\n",
     ),
     "a late block moves the time map": ("timemap.h", "ns < kh_point_at(m, m->current, frame)", "1"),
 }

@@ -105,6 +105,12 @@ FAULTS = {
         "  if (k > 0) KH_STORE(c->write, c->stored + k, KH_WRITE_STORE);\n"
         "  if (k > 0 && !publish_gap(c)) k = 0;\n",
     ),
+    "notice frames given back before they are mixed": (
+        "playout_render.c",
+        "  k = (uint32_t)lesser(n - at, write - c->notice_read);\n",
+        "  k = (uint32_t)lesser(n - at, write - c->notice_read);\n"
+        "  KH_STORE(q->shared->notice_read, c->notice_read + k, KH_READ_STORE);\n",
+    ),
     "the notice fence loaded after the notice index": (
         "playout_render.c",
         "  uint64_t fence = KH_LOAD(q->shared->notice_fence, KH_CONTROL_LOAD);\n"

@@ -28,11 +28,13 @@ class Attach:
 @dataclass(frozen=True, slots=True)
 class Generate:
     """Have the provider answer a turn. ``nth`` counts admitted turns of the session from 0;
-    null for speech that nobody asked for."""
+    null for speech that nobody asked for. ``clips``: what to say; null leaves that to the
+    script."""
 
     response_id: str
     turn: int
     nth: int | None
+    clips: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ class Follows:
     cleared: list[str] = field(default_factory=list)
     final: list[str] = field(default_factory=list)
     committed: int | None = None
+    typed: int | None = None
     ended: str | None = None
 
 
@@ -156,6 +157,27 @@ def _receipt(session: Session, event: m.PlayoutReceipt, follows: Follows) -> Ref
     return refusal
 
 
+def _typed(session: Session, event: m.TypedTurn, follows: Follows) -> Refusal | None:
+    turn = _turn(session, event)
+    if isinstance(turn, Refusal):
+        return turn
+    text = " ".join(part.text for part in event.item.content).strip()
+    if not text:
+        return Refusal("malformed", f"turn {turn.number} was typed and has no text")
+    if refusal := _refused(turn, TurnEvent.TYPED):
+        return refusal
+    turn = session.turn(turn.number)
+    turn.step(TurnEvent.TYPED)
+    turn.typed = text
+    follows.typed = turn.number
+    return None
+
+
+def _consent(session: Session, event: m.WearerConsent, follows: Follows) -> Refusal | None:
+    session.consents.append(event)
+    return None
+
+
 def _shutdown(session: Session, event: m.Shutdown, follows: Follows) -> Refusal | None:
     if session.ended is not None:
         return Refusal("ended", f"the session had ended: {session.ended}")
@@ -191,5 +213,7 @@ _EVENTS: dict[type[m.Durable], Callable[[Session, Any, Follows], Refusal | None]
     m.PlayoutCleared: _cleared,
     m.Truncate: _truncate,
     m.PlayoutReceipt: _receipt,
+    m.TypedTurn: _typed,
+    m.WearerConsent: _consent,
     m.Shutdown: _shutdown,
 }

@@ -84,6 +84,44 @@ class AssistantItem:
             return [word for word in words if word.end <= self.length]
         return [word for word in words if self.ended or word.start < self.length]
 
+    def truncate(
+        self, audio_end_ms: int, played: int | None = None, exact: bool = True
+    ) -> Refusal | None:
+        """Hold no more of the item than was played: ``played`` samples where that is known,
+        else ``audio_end_ms``. Null, or why it was refused."""
+        cursor = audio_end_ms * self.rate // 1000 if played is None else played
+        limit_ms = self.length * 1000 // self.rate
+        if cursor < 0 or audio_end_ms < 0:
+            return Refusal("malformed", f"a position of {min(cursor, audio_end_ms)}")
+        if cursor > self.length or audio_end_ms > limit_ms:
+            return Refusal(
+                "beyond_end",
+                f"{audio_end_ms} ms, {cursor} samples; item {self.item_id} has {self.length}",
+                limit_ms,
+            )
+        if played is not None and audio_end_ms != played * 1000 // self.rate:
+            return Refusal(
+                "inconsistent",
+                f"{played} samples at {self.rate} Hz are {played * 1000 // self.rate} ms, "
+                f"not {audio_end_ms}",
+            )
+        if self.played_to_end and cursor < self.length:
+            return Refusal("played_to_end", f"a receipt says that item {self.item_id} was played")
+        if self.cursor is None or cursor < self.cursor:
+            self.cursor, self.exact = cursor, exact
+        return None
+
+    def played(self) -> Refusal | None:
+        """The item was played to its end."""
+        if self.cursor is not None and self.cursor < self.length:
+            return Refusal("truncated", f"item {self.item_id} was truncated at {self.cursor}")
+        self.played_to_end = True
+        return None
+
+
+def unknown(item_id: str) -> Refusal:
+    return Refusal("unknown_item", f"there is no item {item_id}")
+
 
 def estimate(text: str, length: int) -> tuple[Word, ...]:
     """Places of the words of a text in ``length`` samples, every character as long as any
@@ -156,42 +194,16 @@ class History:
         played: int | None = None,
         exact: bool = True,
     ) -> Refusal | None:
-        """Hold no more of the item than was played: ``played`` samples where that is known,
-        else ``audio_end_ms``. Null, or why it was refused."""
+        """:meth:`AssistantItem.truncate` of one item."""
         item = self._items.get(item_id)
         if item is None:
-            return Refusal("unknown_item", f"there is no item {item_id}")
-        cursor = audio_end_ms * item.rate // 1000 if played is None else played
-        limit_ms = item.length * 1000 // item.rate
-        if cursor < 0 or audio_end_ms < 0:
-            return Refusal("malformed", f"a position of {min(cursor, audio_end_ms)}")
-        if cursor > item.length or audio_end_ms > limit_ms:
-            return Refusal(
-                "beyond_end",
-                f"{audio_end_ms} ms, {cursor} samples; item {item_id} has {item.length}",
-                limit_ms,
-            )
-        if played is not None and audio_end_ms != played * 1000 // item.rate:
-            return Refusal(
-                "inconsistent",
-                f"{played} samples at {item.rate} Hz are {played * 1000 // item.rate} ms, "
-                f"not {audio_end_ms}",
-            )
-        if item.played_to_end and cursor < item.length:
-            return Refusal("played_to_end", f"a receipt says that item {item_id} was played")
-        if item.cursor is None or cursor < item.cursor:
-            item.cursor, item.exact = cursor, exact
-        return None
+            return unknown(item_id)
+        return item.truncate(audio_end_ms, played, exact)
 
     def played(self, item_id: str) -> Refusal | None:
         """The item was played to its end."""
         item = self._items.get(item_id)
-        if item is None:
-            return Refusal("unknown_item", f"there is no item {item_id}")
-        if item.cursor is not None and item.cursor < item.length:
-            return Refusal("truncated", f"item {item_id} was truncated at {item.cursor}")
-        item.played_to_end = True
-        return None
+        return unknown(item_id) if item is None else item.played()
 
     def presume_unplayed(self, item_id: str) -> None:
         """The item's response was stopped, and the report of that does not name the item."""

@@ -3,10 +3,13 @@
 Who wins. A turn that the handset has called lost stays refused, also when its packets turn
 up afterwards: it was told that nothing acts on it. A turn that is admitted stays admitted:
 the edge had all of it. A committed turn can't be abandoned. Between two events for one
-turn the one that is applied first wins, and the other is refused.
+turn the one that is applied first wins, and the other is refused. A typed turn is whole
+when it comes: there is no capture to wait for.
 
 A response that was cleared is dead; nothing revives it. Cancelling stops generation and
-says nothing of what is in the handset's queue; clearing is about that queue.
+says nothing of what is in the handset's queue; clearing is about that queue. What is no
+answer to a turn (an alert, a disclosure) is worth nothing in part: it is dropped, without
+an end to its items, so that no handset takes the half that was sent for all of it.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ class Turn(Enum):
 class TurnEvent(Enum):
     STARTED = "started"
     COMMITTED = "committed"
+    TYPED = "typed"
     COMPLETE = "complete"
     ABANDONED = "abandoned"
     LOST = "lost"
@@ -35,6 +39,8 @@ TURN: dict[tuple[Turn, TurnEvent], Turn] = {
     (Turn.UNKNOWN, TurnEvent.STARTED): Turn.OPEN,
     # The start may have gone with a lost store; a commit has all that is needed by itself.
     (Turn.UNKNOWN, TurnEvent.COMMITTED): Turn.WAITING,
+    (Turn.UNKNOWN, TurnEvent.TYPED): Turn.ADMITTED,
+    (Turn.OPEN, TurnEvent.TYPED): Turn.ADMITTED,
     (Turn.UNKNOWN, TurnEvent.ABANDONED): Turn.ABANDONED,
     (Turn.OPEN, TurnEvent.COMMITTED): Turn.WAITING,
     (Turn.OPEN, TurnEvent.ABANDONED): Turn.ABANDONED,
@@ -55,6 +61,7 @@ class Response(Enum):
 class ResponseEvent(Enum):
     ALL_SENT = "all_sent"
     CANCEL = "cancel"
+    DROP = "drop"
     ASK_CLEAR = "ask_clear"
     CLEARED = "cleared"
 
@@ -70,9 +77,11 @@ _R, _E = Response, ResponseEvent
 RESPONSE: dict[tuple[Response, ResponseEvent], tuple[Response, Act]] = {
     (_R.LIVE, _E.ALL_SENT): (_R.SENT, Act.SAY_DONE),
     (_R.LIVE, _E.CANCEL): (_R.CANCELLED, Act.END),
+    (_R.LIVE, _E.DROP): (_R.CANCELLED, Act.STOP),
     (_R.LIVE, _E.ASK_CLEAR): (_R.CLEARING, Act.STOP),
     (_R.LIVE, _E.CLEARED): (_R.CLEARED, Act.STOP),
     (_R.SENT, _E.CANCEL): (_R.SENT, Act.NOTHING),
+    (_R.SENT, _E.DROP): (_R.SENT, Act.STOP),
     (_R.SENT, _E.ASK_CLEAR): (_R.CLEARING, Act.STOP),
     (_R.SENT, _E.CLEARED): (_R.CLEARED, Act.STOP),
     (_R.CANCELLED, _E.ASK_CLEAR): (_R.CLEARING, Act.STOP),

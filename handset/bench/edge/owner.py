@@ -220,6 +220,10 @@ class Owner:
             turn = session.turns[follows.committed]
             turn.ask_at_ns = self._now_ns + ASK_AFTER_NS
             self._admit(session, turn.number)
+        if follows.typed is not None:
+            session.take_word(session.turns[follows.typed])
+            if session.ended is None:
+                self._respond(session, follows.typed, len(session.order) - 1)
         if follows.ended is not None:
             self._end(session, follows.ended)
         return None
@@ -299,6 +303,8 @@ class Owner:
                     edge_sent_ns=self._now_ns,
                 )
                 self._effects.append(Send(pong, connection))
+            case m.TurnHeld():
+                self.counters["turns_held"] += 1
             case m.AudioWanted(item_id=item_id, next_packet=next_packet):
                 self._effects.append(Continue(connection, item_id, next_packet))
             case _:

@@ -7,7 +7,8 @@ stop, it stops, but what was on its way arrives all the same.
 
 A script is JSON: ``{"replies": [["readings-four"], ["yes-five", "readings-five"], []],
 "unprompted": ["grease-five"], "speed": 8, "think_ms": 150}``. A reply without clips, and
-every turn after the last reply, is answered by silence.
+every turn after the last reply, is answered by silence. What the edge asks of a session
+(:mod:`.terms`) is in it as well.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from handset.bench import speech
 from handset.core.packets import PACKET_SAMPLES
 
 from .history import Word
+from .terms import Terms, parse_terms
 
+TERMS = ("require_manual", "require_consent", "disclosure")
 PACKET_NS = 20_000_000
 LATE_NS = 100_000_000
 """How much generated audio is on its way when the provider is told to stop."""
@@ -33,10 +36,14 @@ class Script:
     unprompted: tuple[str, ...] = ()
     speed: float = 8.0
     think_ms: int = 150
+    terms: Terms = Terms()
 
     def __post_init__(self) -> None:
-        for name in (*self.unprompted, *(name for reply in self.replies for name in reply)):
-            speech.load(name)
+        told = self.terms.disclosure
+        voiced = (told.clip,) if told is not None and told.clip is not None else ()
+        for reply in (voiced, self.unprompted, *self.replies):
+            for name in reply:
+                speech.load(name)
         if not 0.1 <= self.speed <= 100 or not 0 <= self.think_ms <= 60_000:
             raise ValueError(f"speed {self.speed} or think_ms {self.think_ms} is out of range")
 
@@ -54,7 +61,7 @@ class Script:
         body = json.loads(text)
         if not isinstance(body, dict) or not isinstance(body.get("replies"), list):
             raise ValueError('a script is an object with "replies", a list of lists of clips')
-        unknown = set(body) - {"replies", "unprompted", "speed", "think_ms"}
+        unknown = set(body) - {"replies", "unprompted", "speed", "think_ms", *TERMS}
         if unknown:
             raise ValueError(f"a script has no {', '.join(sorted(unknown))}")
         return cls(
@@ -62,6 +69,7 @@ class Script:
             _names(body.get("unprompted", [])),
             float(body.get("speed", 8.0)),
             int(body.get("think_ms", 150)),
+            parse_terms(body),
         )
 
     @classmethod

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from handset.core.messages import Commit, Durable, Hello, ItemCursor, PlayoutReceipt, Span
+from handset.core.messages import (
+    Commit,
+    Durable,
+    Hello,
+    ItemCursor,
+    PlayoutReceipt,
+    Span,
+    WearerConsent,
+)
 
 from .history import History
 from .lives import TURN, Response, Turn, TurnEvent
@@ -23,6 +31,7 @@ class TurnRecord:
     state: Turn = Turn.UNKNOWN
     capture: Span | None = None
     commit: Commit | None = None
+    typed: str = ""
     missing: list[Span] = field(default_factory=list)
     asked: int = 0
     ask_at_ns: int = 0
@@ -84,6 +93,7 @@ class Session:
     """The final receipt of each item."""
     clears: list[str] = field(default_factory=list)
     """Ids of the clears that were applied, in that order."""
+    consents: list[WearerConsent] = field(default_factory=list)
 
     @property
     def highest_admitted(self) -> int:
@@ -97,15 +107,18 @@ class Session:
         turn = self.turns[number]
         if not turn.step(TurnEvent.COMPLETE):
             raise ValueError(f"turn {number} is {turn.state.value}, not waiting for its audio")
-        self.order.append(number)
-        self.history.user(number, said(turn))
+        self.take_word(turn)
+
+    def take_word(self, turn: TurnRecord) -> None:
+        """The turn is the person's word from here on."""
+        self.order.append(turn.number)
+        self.history.user(turn.number, said(turn))
 
 
 def said(turn: TurnRecord) -> str:
     """What the model is given of a turn. The bench edge has no recogniser: what was typed,
     else how much was spoken."""
-    assert turn.commit is not None and turn.capture is not None
-    typed = turn.commit.commit.evidence.get("text")
-    if isinstance(typed, str):
-        return typed
+    if turn.typed:
+        return turn.typed
+    assert turn.capture is not None
     return f"[speech, {turn.capture.end - turn.capture.start} samples]"
