@@ -21,6 +21,8 @@ from handset.core.notices import Notice, Part
 from handset.core.segments import DeviceTiming, time_of
 
 TAIL_MS = 60
+FLUSH_MS = 40
+"""What may still sound after a flush: two blocks and a fade, generously."""
 CAPTURE_RATE = 48_000
 
 
@@ -62,11 +64,12 @@ class NoticePlayer:
         self._lane = _InLane(f"{notice}/{part}", first, first + len(frames))
 
     def flush(self) -> None:
-        """Drops what is queued; what was played of it is told with the next look."""
+        """Drops what is queued. What sounds goes on for a block and a fade at most."""
         self._playout.flush_notices()
-        self._backlog = None
-        if self._lane is not None:
-            self._lane.end = 0  # cut: it ends where it has come to
+        lane, self._lane, self._backlog = self._lane, None, None
+        seen = self._playout.snapshot()
+        if lane is not None and seen is not None:
+            self._mark(lane, max(seen.notice_frame, lane.first), seen, FLUSH_MS)
 
     def look(self, seen: Snapshot) -> None:
         """After every look at the queue."""
@@ -76,23 +79,21 @@ class NoticePlayer:
         if self._backlog is not None:
             taken = self._playout.notice(self._backlog)
             self._backlog = self._backlog[taken:] if taken < len(self._backlog) else None
-        cut = lane.end == 0
-        end = max(seen.notice_frame, lane.first) if cut else lane.end
-        if not cut and seen.notice_frame < lane.end:
+        if seen.notice_frame < lane.end:
             return
         self._lane = None
-        if end > lane.first:
-            self._mark(lane, end, seen)
-        if not cut:
-            self._tell(NoticeDone())
+        self._mark(lane, lane.end, seen)
+        self._tell(NoticeDone())
 
-    def _mark(self, lane: _InLane, end: int, seen: Snapshot) -> None:
+    def _mark(self, lane: _InLane, end: int, seen: Snapshot, more_ms: int = 0) -> None:
         # Device frame of notice frame 0, if all had been played on end: the lane never pauses.
         origin = seen.notice_device - seen.notice_frame
+        if end == lane.first:  # nothing of it was seen yet: it begins with the next block
+            origin = seen.device_frames - lane.first
         begins = time_of(seen.anchor, self._timing, max(origin + lane.first, 0))
         ends = time_of(seen.anchor, self._timing, max(origin + end, 0))
         start, stop = self._sample_at(begins.lo), self._sample_at(ends.hi)
         if start is None or stop is None:
             return
-        tail = TAIL_MS * CAPTURE_RATE // 1000
+        tail = (TAIL_MS + more_ms) * CAPTURE_RATE // 1000
         self._tell(NoticePlayed(lane.name, Span(max(start.lo, 0), stop.hi + tail)))

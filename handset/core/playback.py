@@ -83,6 +83,8 @@ class Playback:
         self._cleared: dict[str, PlayoutCleared] = {}
         self.holds = Holds()
         self._gain = 1.0
+        self._loudness = 1.0
+        """The newest volume above nothing: what notices have while the lane is muted."""
         self._finals: list[Item] = []
 
     # ---- volume and holds -----------------------------------------------------------------
@@ -100,6 +102,7 @@ class Playback:
     def set_volume(self, gain: float) -> list[Effect]:
         """0.0 mutes: the lane is held, and nothing is handed into silence."""
         self._gain = gain
+        self._loudness = gain or self._loudness
         muted = gain <= 0
         self._output = replace(self._output, gain=gain, muted=muted, changed=False)
         for item in self.ledger.items.values():
@@ -124,8 +127,8 @@ class Playback:
         for item in waiting:
             item.output = self._output
         effects: list[Effect] = [Log(_announce_record(item)) for item in waiting]
-        if 0 < self._gain < 1:
-            effects.append(SetVolume(self._gain))
+        if self._loudness < 1:
+            effects.append(SetVolume(self._loudness))
         return effects + self.holds.new_queue()
 
     def device_lost(self, frames: int, reason: str, now_ns: int) -> list[Effect]:

@@ -19,6 +19,7 @@ from handset.core import packets
 from handset.core.packets import CaptureData, Malformed
 from handset.edge.codec import Decoded, Unknown, encode
 
+from .alerts import OpenAlert
 from .capture import Assembly
 from .effects import (
     Attach,
@@ -61,7 +62,7 @@ class Desk:
         self.script = script
         self.counters: Counter[str] = Counter()
         self.assembly = Assembly()
-        self.owner = Owner(self.assembly, new_id)
+        self.owner = Owner(self.assembly, new_id, script.terms)
         self.pacer = Pacer()
         self.paced: dict[str, PacedItem] = {}
         self.items: dict[str, Item] = {}
@@ -197,6 +198,24 @@ class Desk:
         self._carry_out(effects, now_ns)
         return response_id
 
+    def alert(self, alert: OpenAlert, now_ns: int) -> None:
+        """Something that the person must hear. ValueError without a session."""
+        for name in alert.clips:
+            speech.load(name)
+        self._carry_out(self.owner.alert(alert, now_ns), now_ns)
+
+    def withdraw(self, alert_id: str, now_ns: int) -> None:
+        self._carry_out(self.owner.withdraw(alert_id, now_ns), now_ns)
+
+    def policy(self, require_manual: bool, next_turn: bool, now_ns: int) -> None:
+        self._carry_out(self.owner.policy(require_manual, next_turn), now_ns)
+
+    def _alert_again(self, now_ns: int) -> None:
+        """On another connection, whatever is open."""
+        session = self.owner.session
+        for alert in session.alerts.open() if session is not None else []:
+            self._carry_out(self.owner.alert(alert, now_ns), now_ns)
+
     def clear(self, response_id: str, now_ns: int) -> None:
         """Remote clear. ``KeyError`` for a response that was never made."""
         self._carry_out(self.owner.clear(response_id, now_ns), now_ns)
@@ -218,6 +237,7 @@ class Desk:
                     self._audio = connection
                     self.assembly.open(connection)
                     self.pacer.attach(have)
+                    self._alert_again(now_ns)
                 case Generate():
                     self._generate(effect, now_ns)
                 case StopItems(response_id, end):
@@ -244,6 +264,8 @@ class Desk:
 
     def _generate(self, effect: Generate, now_ns: int) -> None:
         clips = self._said.pop(effect.response_id, None)
+        if effect.clips is not None:
+            clips = tuple(speech.load(name) for name in effect.clips)
         if clips is None:
             clips = self.script.clips(effect.nth)
         self._carry_out(self.owner.announce(effect.response_id, silent=not clips), now_ns)

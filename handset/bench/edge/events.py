@@ -11,6 +11,7 @@ from typing import Any
 
 from handset.core import messages as m
 
+from .alerts import is_replay, original
 from .lives import TURN, TurnEvent
 from .outboxes import Refusal
 from .session import Session, TurnRecord
@@ -66,6 +67,10 @@ def _committed(session: Session, event: m.Commit, follows: Follows) -> Refusal |
     length = event.capture.end - event.capture.start
     if event.capture.start < 0 or not 0 <= length <= TURN_SAMPLES_MAX:
         return Refusal("malformed", f"capture range {event.capture.start}..{event.capture.end}")
+    if session.require_manual and event.commit.source == "vad":
+        return Refusal("manual_required", f"turn {turn.number}: silence commits nothing here")
+    if session.require_consent and not any(each.capture for each in session.consents):
+        return Refusal("no_consent", f"turn {turn.number}: nobody agreed to be captured")
     if refusal := _refused(turn, TurnEvent.COMMITTED):
         return refusal
     turn = session.turn(turn.number)
@@ -120,6 +125,8 @@ def _cleared(session: Session, event: m.PlayoutCleared, follows: Follows) -> Ref
 def _truncate(session: Session, event: m.Truncate, follows: Follows) -> Refusal | None:
     if event.item_id is None:
         return Refusal("malformed", "a truncate that names no item")
+    if is_replay(event.item_id):
+        return None  # of an alert once more: the conversation holds it once
     return session.history.truncate(event.item_id, event.audio_end_ms, event.played, event.exact)
 
 
@@ -129,6 +136,9 @@ def _receipt(session: Session, event: m.PlayoutReceipt, follows: Follows) -> Ref
         return Refusal("malformed", f"receipt of {event.item_id}, cursor of {cursor.item_id}")
     if refusal := _contradiction(cursor):
         return refusal
+    if is_replay(cursor.item_id) and session.history.find(original(cursor.item_id)) is not None:
+        session.replays[cursor.item_id] = event
+        return None
     item = session.history.find(cursor.item_id)
     if item is None:
         return Refusal("unknown_item", f"there is no item {cursor.item_id}")
@@ -173,6 +183,21 @@ def _typed(session: Session, event: m.TypedTurn, follows: Follows) -> Refusal | 
     return None
 
 
+def _alert(session: Session, event: m.Durable, follows: Follows) -> Refusal | None:
+    match event:
+        case m.AlertDelivered():
+            why = session.alerts.delivered(event)
+            for cursor in event.items if why is None else ():
+                session.history.heard(original(cursor.item_id))
+        case m.AlertAcknowledged():
+            why = session.alerts.acknowledged(event)
+        case m.AlertUndelivered():
+            why = session.alerts.undelivered(event)
+        case _:
+            raise AssertionError(f"{type(event).__name__} is about no alert")
+    return None if why is None else Refusal("alert", why)
+
+
 def _consent(session: Session, event: m.WearerConsent, follows: Follows) -> Refusal | None:
     session.consents.append(event)
     return None
@@ -215,5 +240,8 @@ _EVENTS: dict[type[m.Durable], Callable[[Session, Any, Follows], Refusal | None]
     m.PlayoutReceipt: _receipt,
     m.TypedTurn: _typed,
     m.WearerConsent: _consent,
+    m.AlertDelivered: _alert,
+    m.AlertAcknowledged: _alert,
+    m.AlertUndelivered: _alert,
     m.Shutdown: _shutdown,
 }

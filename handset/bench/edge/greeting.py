@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from handset.core.messages import Hello, Refused, Versions, Welcome
+from handset.core.messages import Disclosure, Hello, Refused, Versions, Welcome
 from handset.core.packets import Malformed
 
 from .session import Session
@@ -51,7 +51,9 @@ def refusal(hello: Hello, mine: Versions, sessions: dict[str, Session]) -> Refus
     return None
 
 
-def welcome(hello: Hello, mine: Versions, session: Session) -> Welcome:
+def welcome(
+    hello: Hello, mine: Versions, session: Session, disclosure: Disclosure | None = None
+) -> Welcome:
     """The answer to a hello that gets this session."""
     return Welcome(
         session=session.session_id,
@@ -59,4 +61,7 @@ def welcome(hello: Hello, mine: Versions, session: Session) -> Welcome:
         protocol=min(hello.protocol.max, mine.max),
         resume_token=session.token,
         resumed=hello.resume is not None,
+        require_manual=session.require_manual,
+        require_consent=session.require_consent,
+        disclosure=disclosure,
     )

@@ -205,6 +205,12 @@ class History:
         item = self._items.get(item_id)
         return unknown(item_id) if item is None else item.played()
 
+    def heard(self, item_id: str) -> None:
+        """All of the item was played after all, when it was played again."""
+        item = self._items.get(item_id)
+        if item is not None and item.ended:
+            item.cursor, item.exact, item.played_to_end = None, True, True
+
     def presume_unplayed(self, item_id: str) -> None:
         """The item's response was stopped, and the report of that does not name the item."""
         self._items[item_id].presumed_unplayed = True

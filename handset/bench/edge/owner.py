@@ -23,11 +23,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol
 
 from handset.core import messages as m
 from handset.core.packets import Malformed
 
+from .alerts import OpenAlert
 from .effects import (
     Attach,
     Continue,
@@ -44,6 +45,7 @@ from .greeting import Greeted, refusal, welcome
 from .lives import RESPONSE, Act, Response, ResponseEvent, Turn
 from .outboxes import Outboxes, Outcome, Refusal, Settled
 from .session import ASK_AFTER_NS, Arrival, ResponseRecord, Session
+from .terms import Terms
 
 
 class Captures(Protocol):
@@ -58,6 +60,7 @@ class Owner:
 
     captures: Captures
     new_id: Callable[[str], str]
+    terms: Terms = field(default_factory=Terms)
     protocol: m.Versions = field(default_factory=lambda: m.Versions(m.PROTOCOL_MIN, m.PROTOCOL_MAX))
     session: Session | None = None
     sessions: dict[str, Session] = field(default_factory=dict)
@@ -118,6 +121,40 @@ class Owner:
         response = self._respond(self.session, self.session.highest_admitted, None)
         return response.response_id, self._out()
 
+    def alert(self, alert: OpenAlert, now_ns: int) -> list[Effect]:
+        """Offers an alert, once more if it was offered before."""
+        if self.session is None or self.session.ended is not None:
+            raise ValueError("there is no session to alert in")
+        self._now_ns = now_ns
+        session = self.session
+        session.alerts.known[alert.alert_id] = alert
+        record = None
+        if alert.clips:
+            record = ResponseRecord(self.new_id("response"), session.highest_admitted, None)
+            session.responses[record.response_id] = record
+        response_id = None if record is None else record.response_id
+        self._effects.append(Send(alert.offer(response_id)))
+        if record is not None:
+            self._effects.append(Generate(record.response_id, record.turn, None, alert.clips))
+        return self._out()
+
+    def withdraw(self, alert_id: str, now_ns: int) -> list[Effect]:
+        """KeyError for an alert that was never made."""
+        if self.session is None:
+            raise KeyError(alert_id)
+        self._now_ns = now_ns
+        self.session.alerts.known[alert_id].state = "withdrawn"
+        self._effects.append(Send(m.AlertWithdraw(alert_id=alert_id)))
+        return self._out()
+
+    def policy(self, require_manual: bool, next_turn: bool) -> list[Effect]:
+        """What commits are wanted from here on."""
+        if self.session is not None and not next_turn:
+            self.session.require_manual = require_manual
+        scope: Literal["session", "next_turn"] = "next_turn" if next_turn else "session"
+        self._effects.append(Send(m.Policy(require_manual=require_manual, scope=scope)))
+        return self._out()
+
     def clear(self, response_id: str, now_ns: int) -> list[Effect]:
         """Ask the handset to stop playing a response. KeyError for an unknown one."""
         self._now_ns = now_ns
@@ -162,13 +199,26 @@ class Owner:
             if self.session is not None and self.session.ended is None:
                 self._end(self.session, "replaced")
             session = Session(self.new_id("session"))
+            session.require_manual = self.terms.require_manual
+            session.require_consent = self.terms.require_consent
             self.sessions[session.session_id] = session
         session.token = self.new_id("token")
         session.epoch = hello.epoch
         session.hellos.append(hello)
         self.session = session
         link.epoch, link.backlog = hello.epoch, max(0, hello.unacknowledged)
-        self._effects.append(Send(welcome(hello, self.protocol, session), connection))
+        told, voiced = None, self.terms.disclosure
+        if hello.resume is None and voiced is not None:
+            record = None
+            if voiced.clip is not None:
+                record = ResponseRecord(self.new_id("response"), 0, None)
+                session.responses[record.response_id] = record
+            response_id = None if record is None else record.response_id
+            told = m.Disclosure(voiced.id, voiced.text, response_id)
+        self._effects.append(Send(welcome(hello, self.protocol, session, told), connection))
+        if told is not None and told.response_id is not None:
+            assert voiced is not None and voiced.clip is not None
+            self._effects.append(Generate(told.response_id, 0, None, (voiced.clip,)))
         self._attach(connection, link)
 
     def _attach(self, connection: int, link: Greeted) -> None:

@@ -138,6 +138,17 @@ class EdgeProcess:
     async def go_away(self, ms: int) -> None:
         await self._call("POST", "/go_away", {"ms": ms})
 
+    async def alert(self, alert_id: str, *clips: str, **fields: Any) -> None:
+        """Something that the person must hear; fields as in :class:`.alerts.OpenAlert`."""
+        await self._call("POST", "/alert", {"alert_id": alert_id, "clips": clips, **fields})
+
+    async def withdraw(self, alert_id: str) -> None:
+        await self._call("POST", f"/withdraw/{alert_id}")
+
+    async def policy(self, require_manual: bool, next_turn: bool = False) -> None:
+        body = {"require_manual": require_manual, "next_turn": next_turn}
+        await self._call("POST", "/policy", body)
+
     async def end(self, reason: str) -> None:
         """End the session from the edge's side."""
         await self._call("POST", "/end", {"reason": reason})

@@ -36,7 +36,7 @@ class Script:
     unprompted: tuple[str, ...] = ()
     speed: float = 8.0
     think_ms: int = 150
-    terms: Terms = Terms()
+    terms: Terms = field(default_factory=Terms)
 
     def __post_init__(self) -> None:
         told = self.terms.disclosure

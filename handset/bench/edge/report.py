@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from .alerts import OpenAlert
 from .desk import Desk
 from .history import AssistantItem
 from .session import Arrival, Session, TurnRecord
@@ -57,6 +58,9 @@ def _session(desk: Desk, session: Session) -> dict[str, Any]:
         ],
         "items": [_item(desk, session, item) for item in items],
         "clears": list(session.clears),
+        "require_manual": session.require_manual,
+        "alerts": [_alert(alert) for alert in session.alerts.known.values()],
+        "consents": [msgspec.to_builtins(each) for each in session.consents],
         "history": [asdict(entry) for entry in session.history.view()],
     }
 
@@ -72,7 +76,26 @@ def _turn(desk: Desk, session: Session, turn: TurnRecord) -> dict[str, Any]:
         "complete": span is not None and not missing,
         "missing": [[hole.start, hole.end] for hole in missing],
         "asked": turn.asked,
-        "committed_by": None if turn.commit is None else turn.commit.commit.source,
+        "committed_by": _committed_by(turn),
+        "evidence": None if turn.commit is None else dict(turn.commit.commit.evidence),
+        "notices": [] if turn.commit is None else msgspec.to_builtins(turn.commit.notices),
+        "typed": turn.typed or None,
+    }
+
+
+def _committed_by(turn: TurnRecord) -> str | None:
+    if turn.typed:
+        return "typed"
+    return None if turn.commit is None else turn.commit.commit.source
+
+
+def _alert(alert: OpenAlert) -> dict[str, Any]:
+    return {
+        "alert_id": alert.alert_id,
+        "attempt": alert.attempt,
+        "state": alert.state,
+        "plays": alert.plays,
+        "evidence": msgspec.to_builtins(alert.evidence),
     }
 
 

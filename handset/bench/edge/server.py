@@ -14,6 +14,9 @@ Control, for the bench only, without a credential and on a loopback address only
 ``POST /script``                       another script, for the turns to come
 ``POST /go_away`` ``{"ms": n}``        announce the end of the connection
 ``POST /end`` ``{"reason": text}``     end the session
+``POST /alert``                        an alert (:class:`.alerts.OpenAlert`)
+``POST /withdraw/<alert_id>``          take it back
+``POST /policy``                       ``{"require_manual": true, "next_turn": false}``
 =====================================  ===============================================
 
 Raw audio stays in memory and ends with the process.
@@ -33,6 +36,9 @@ from typing import Any
 
 from aiohttp import web
 
+from handset.core.messages import AlertSource
+
+from .alerts import OpenAlert
 from .desk import Desk
 from .edge import Edge
 from .peer import Peer
@@ -80,6 +86,9 @@ class Server:
                 web.post("/script", self._script),
                 web.post("/go_away", self._go_away),
                 web.post("/end", self._end),
+                web.post("/alert", self._alert),
+                web.post("/withdraw/{alert}", self._withdraw),
+                web.post("/policy", self._policy),
             ]
         )
         self._runner = web.AppRunner(app, access_log=None)
@@ -214,6 +223,37 @@ class Server:
         if not isinstance(left, int) or left < 0:
             raise web.HTTPBadRequest(text=f"ms is {left!r}")
         self._desk(request).go_away(left, time.monotonic_ns())
+        return web.json_response({})
+
+    async def _alert(self, request: web.Request) -> web.Response:
+        body = await _json(request)
+        try:
+            alert = OpenAlert(
+                str(body["alert_id"]),
+                tuple(body.get("clips", ())),
+                body.get("delivery", "when_idle"),
+                bool(body.get("acknowledge", False)),
+                body.get("expires_in_ms"),
+                AlertSource(**body.get("source", {"plane": "bench"})),
+            )
+            self._desk(request).alert(alert, time.monotonic_ns())
+        except (KeyError, TypeError, ValueError) as error:
+            raise web.HTTPBadRequest(text=f"no alert: {error}") from None
+        return web.json_response({})
+
+    async def _withdraw(self, request: web.Request) -> web.Response:
+        try:
+            self._desk(request).withdraw(request.match_info["alert"], time.monotonic_ns())
+        except KeyError:
+            raise web.HTTPNotFound(text="there is no such alert") from None
+        return web.json_response({})
+
+    async def _policy(self, request: web.Request) -> web.Response:
+        body = await _json(request)
+        manual, following = body.get("require_manual"), body.get("next_turn", False)
+        if not isinstance(manual, bool) or not isinstance(following, bool):
+            raise web.HTTPBadRequest(text="require_manual and next_turn are true or false")
+        self._desk(request).policy(manual, following, time.monotonic_ns())
         return web.json_response({})
 
     async def _end(self, request: web.Request) -> web.Response:

@@ -14,6 +14,7 @@ from handset.core.messages import (
     WearerConsent,
 )
 
+from .alerts import Alerts
 from .history import History
 from .lives import TURN, Response, Turn, TurnEvent
 from .outboxes import Refusal
@@ -94,6 +95,11 @@ class Session:
     clears: list[str] = field(default_factory=list)
     """Ids of the clears that were applied, in that order."""
     consents: list[WearerConsent] = field(default_factory=list)
+    alerts: Alerts = field(default_factory=Alerts)
+    replays: dict[str, PlayoutReceipt] = field(default_factory=dict)
+    """Newest receipt of each time that an alert was played again."""
+    require_manual: bool = False
+    require_consent: bool = False
 
     @property
     def highest_admitted(self) -> int:
