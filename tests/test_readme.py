@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from handset.cli import COMMANDS
+from handset.core import lamp_drawing
 from handset.core.keys import Key
 from handset.core.lamp import lamp_table
 from handset.core.notices import notice_table
@@ -37,3 +38,9 @@ def test_every_command_is_named() -> None:
 def test_every_key_is_named() -> None:
     for key in Key:
         assert f"`{key.value}`" in README or f'"{key.value}"' in README, key
+
+
+def test_the_lamp_s_picture_is_fresh() -> None:
+    again = "python -m handset.core.lamp_drawing > .github/lamp.svg"
+    drawn = Path(__file__).parents[1] / ".github" / "lamp.svg"
+    assert drawn.read_text(encoding="utf-8") == lamp_drawing.svg(), f"made anew by: {again}"
