@@ -48,6 +48,8 @@ log = logging.getLogger(__name__)
 
 TICK_S = 0.05
 REOPEN_S = 1.0
+TASK_S = 120.0
+"""How long a program that a gesture started may run."""
 RESERVE = 3_600 * 48_000
 """Capture positions that are reserved ahead: an hour, so one write an hour."""
 
@@ -67,6 +69,8 @@ class AppSettings:
     voice: VoiceSettings = field(default_factory=VoiceSettings)
     """Used where ``person.keys.mode`` is automatic."""
     language: str = "en"
+    tasks: dict[ev.Task, tuple[str, ...]] = field(default_factory=dict)
+    """Programs for what a person may ask for by a gesture."""
     session: SessionSettings = field(default_factory=SessionSettings)
 
 
@@ -95,6 +99,7 @@ class Application:
         self._speaker: Speaker | None = None
         self._upsampler: Upsampler | None = None
         self._notices: NoticePlayer | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self._hold = 0
         """Number of the queue's newest pause or duck."""
         self.lamps: list[Lamp] = []
@@ -144,6 +149,8 @@ class Application:
 
     async def _end(self) -> None:
         await self._local.close()
+        for task in self._tasks:
+            task.cancel()
         self._sender.close()
         if self._listener is not None:
             self._listener.close()
@@ -412,8 +419,8 @@ class Application:
                 self._reset_wanted = False
                 for event in events:
                     self._journal.append(parked_record(event, codec.encode(event)))
-            case ev.RunSelfTest() | ev.Pair():
-                log.warning("%s: there is nothing on this machine that does it", effect)
+            case ev.RunTask(task):
+                self._tasks.append(asyncio.ensure_future(self._run_task(task)))
             case ev.OpenDecoder(item_id, rate, pre_skip):
                 if self._speaker is not None:
                     self._speaker.open(item_id, rate, pre_skip)
@@ -444,6 +451,23 @@ class Application:
                     watch(effect)
             case ev.Exit():
                 self._exit.set()
+
+    async def _run_task(self, task: ev.Task) -> None:
+        """The program that the settings name for it; its exit status says how it went."""
+        command = self.settings.tasks[task]
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command, stdin=asyncio.subprocess.DEVNULL
+            )
+            async with asyncio.timeout(TASK_S):
+                status = await process.wait()
+        except TimeoutError:
+            process.kill()
+            status = await process.wait()
+        except OSError as error:
+            log.error("%s: %s: %s", task, command[0], error.strerror)
+            status = 127
+        self.tell(ev.TaskDone(task, status == 0))
 
     def _to_card(
         self,

@@ -94,6 +94,7 @@ async def _run(settings: Settings, control: str) -> int:
             settings.person,
             settings.voice,
             settings.language,
+            settings.tasks,
             session=settings.session,
         ),
         _tell,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import shlex
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from handset.controls.gpio_chip import Level, Pull
 from handset.controls.gpio_wiring import Button, GpioSettings
 from handset.controls.led import LampSettings, Led
 from handset.controls.modem_lines import LineButton
+from handset.core.events import Task
 from handset.core.floor import FloorSettings
 from handset.core.keys import Key, KeySettings
 from handset.core.person import PersonSettings
@@ -105,6 +107,10 @@ FIELDS: dict[str, dict[str, _Field]] = {
         "require_consent": _Field(bool, False, cure="true or false"),
         "idle_h": _Field(float, 4.0, 0.1, 24),
     },
+    "tasks": {
+        "pair": _Field(str, "", cure="a command that pairs a headset"),
+        "self_test": _Field(str, "", cure="a command that tests this machine"),
+    },
     "files": {
         "state": _Field(str, "", cure="a directory on disk"),
         "runtime": _Field(str, "", cure="a directory in memory (tmpfs)"),
@@ -166,6 +172,7 @@ class Settings:
     person: PersonSettings
     voice: VoiceSettings
     language: str
+    tasks: dict[Task, tuple[str, ...]]
     hardware: Hardware
     session: SessionSettings
     state: Path
@@ -377,6 +384,8 @@ def _settings(values: dict[str, dict[str, Any]], hardware: Hardware) -> Settings
     handset, edge, audio = values["handset"], values["edge"], values["audio"]
     turn, files = values["turn"], values["files"]
     voice, wearer = values["voice"], values["wearer"]
+    named: tuple[Task, ...] = ("pair", "self_test")
+    tasks = {t: tuple(shlex.split(values["tasks"][t])) for t in named if values["tasks"][t]}
     samples = CAPTURE_RATE // 1000
     return Settings(
         handset["id"],
@@ -420,11 +429,13 @@ def _settings(values: dict[str, dict[str, Any]], hardware: Hardware) -> Settings
             ),
             turn["require_manual"],
             wearer["notices"],
+            frozenset(tasks),
         ),
         VoiceSettings(
             voice["canceller"], speech=SpeechSettings(end=voice["end_ms"] // VOICE_FRAME_MS)
         ),
         wearer["language"],
+        tasks,
         hardware,
         SessionSettings(),
         Path(files["state"]) if files["state"] else state_directory(),

@@ -8,6 +8,7 @@ before the next event is given; ``Decode`` and ``EndItem`` are answered with
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from handset.core.facts import Answer, Segment, Snapshot
 from handset.core.keys import Key
@@ -23,6 +24,8 @@ from handset.core.messages import (
 from handset.core.notices import Notice, Part
 from handset.core.packets import Packet
 from handset.core.segments import DeviceTiming
+
+Task = Literal["pair", "self_test"]
 
 # ---- events -------------------------------------------------------------------------
 
@@ -120,6 +123,12 @@ class NoticePlayed:
 @dataclass(frozen=True, slots=True)
 class NoticeDone:
     """All that was played of notices has left the lane; not told after a flush."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDone:
+    task: Task
+    well: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +267,7 @@ Event = (
     | Listened
     | NoticePlayed
     | NoticeDone
+    | TaskDone
     | Condition
     | CaptureReached
     | PlayoutSeen
@@ -388,13 +398,10 @@ class ShowLamp:
 
 
 @dataclass(frozen=True, slots=True)
-class RunSelfTest:
-    """A person asked for it, by gesture."""
+class RunTask:
+    """A person asked for it, by gesture; ``TaskDone`` follows."""
 
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """A person asked for a headset to be paired."""
+    task: Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -492,8 +499,7 @@ Effect = (
     | PlayNotice
     | FlushNotices
     | ShowLamp
-    | RunSelfTest
-    | Pair
+    | RunTask
     | Park
     | OpenDecoder
     | Decode

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from handset.core.lamp import LampFacts, LinkLight, Phase, PlaybackLight, TurnLight
+from handset.core.events import Task
+from handset.core.lamp import LampFacts, LinkLight, Phase, PlaybackLight, TaskLight, TurnLight
 from handset.core.person import Person
 from handset.core.playback import Playback
 from handset.core.session import SessionState
@@ -28,6 +29,12 @@ LINKS: dict[SessionState, LinkLight] = {
     SessionState.ENDED: LinkLight.DOWN,
 }
 
+TASKS: dict[Task | None, TaskLight] = {
+    None: TaskLight.NONE,
+    "pair": TaskLight.PAIRING,
+    "self_test": TaskLight.SELF_TEST,
+}
+
 
 def facts(person: Person, playback: Playback, link: SessionState, stopping: bool) -> LampFacts:
     if person.alerts.playing:
@@ -42,6 +49,7 @@ def facts(person: Person, playback: Playback, link: SessionState, stopping: bool
         turn=TURNS[state],
         playback=played,
         link=LINKS[link],
+        task=TASKS[person.task],
         muted=person.deaf,
         card=playback.ready,
         control=state not in (TurnState.LOST, TurnState.LATCHED_LOST),

@@ -40,13 +40,15 @@ CONDITIONS = {
 
 @dataclass(frozen=True, slots=True)
 class PersonSettings:
-    """``tell``: whether there are tones and prompts at all."""
+    """``tell``: whether there are tones and prompts at all. ``tasks``: what this machine has a
+    program for."""
 
     keys: KeySettings = field(default_factory=KeySettings)
     floor: FloorSettings = field(default_factory=FloorSettings)
     wearer: WearerSettings = field(default_factory=WearerSettings)
     require_manual: bool = False
     tell: bool = True
+    tasks: frozenset[ev.Task] = frozenset()
 
 
 class Person:
@@ -77,6 +79,8 @@ class Person:
         self.no_microphone = True
         self.position = 0
         self.conditions: set[str] = set()
+        self.task: ev.Task | None = None
+        """What is being done at the person's wish."""
         self._keep_wearer = keep_wearer
         self._samples: OrderedDict[int, msg.Estimate | None] = OrderedDict()
         self._manual_session = settings.require_manual
@@ -130,6 +134,8 @@ class Person:
                 return []
             case ev.NoticeDone():
                 return self.telling.done(now)
+            case ev.TaskDone(task, well):
+                return self._task_done(task, well, now)
             case ev.Condition(name, present):
                 return self._condition(name, present, now)
         return []
@@ -303,12 +309,29 @@ class Person:
                 told: dict[str, object] = {"muted": self.muted}
                 return [Observe("microphone", now, told), *self.telling.ask(notice, now)]
             case Beside.PAIR:
-                return [ev.Pair(), *self.telling.ask(Notice.PAIRING, now)]
+                return self._run("pair", now)
             case Beside.SELF_TEST:
-                return [ev.RunSelfTest()]
+                return self._run("self_test", now)
             case Beside.NEW_WEARER:
                 return self._new_wearer(now)
         return []
+
+    def _run(self, task: ev.Task, now: int) -> list[Effect]:
+        """One at a time; without a program for it the person hears that there is none."""
+        if task not in self.settings.tasks or self.task is not None:
+            return self.telling.ask(Notice.DENY, now)
+        self.task = task
+        told = self.telling.ask(Notice.PAIRING, now) if task == "pair" else []
+        return [ev.RunTask(task), Observe("task", now, {"task": task}), *told]
+
+    def _task_done(self, task: ev.Task, well: bool, now: int) -> list[Effect]:
+        self.task = None
+        facts: dict[str, object] = {"task": task, "well": well}
+        effects: list[Effect] = [Observe("task.done", now, facts)]
+        if task == "pair":
+            return effects + self.telling.ask(Notice.PAIRED if well else Notice.DENY, now)
+        notice = Notice.SELF_TEST_OK if well else Notice.SELF_TEST_FAILED
+        return effects + self.telling.ask(notice, now)
 
     def _acknowledge(self, by: str, now: int) -> list[Effect]:
         effects = self.alerts.acknowledge(by, now)

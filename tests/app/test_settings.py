@@ -92,6 +92,8 @@ WRONG: list[tuple[str, str, Any, str]] = [
     ("wearer", "notices", 1, "= 1: must be true or false"),
     ("wearer", "require_consent", "yes", "= 'yes': must be true or false"),
     ("wearer", "idle_h", 25, "= 25: must be 0.1 to 24"),
+    ("tasks", "pair", 1, "= 1: must be a command that pairs a headset"),
+    ("tasks", "self_test", [], "= []: must be a command that tests this machine"),
     ("files", "state", 0, "= 0: must be a directory on disk"),
     ("files", "runtime", False, "= False: must be a directory in memory"),
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from headset_rig import MS, Rig
 
@@ -234,6 +236,38 @@ def test_a_condition_is_told_once_and_again_when_it_comes_back(name: str) -> Non
     kinds = [e.kind for e in rig.effects if isinstance(e, ev.Observe) and "condition" in e.kind]
     assert kinds == ["condition", "condition.over", "condition"]
     assert Notice(name) in rig.told()
+
+
+@pytest.mark.parametrize(
+    ("key", "task", "well", "notice"),
+    [
+        (Key.SELF_TEST, "self_test", True, Notice.SELF_TEST_OK),
+        (Key.SELF_TEST, "self_test", False, Notice.SELF_TEST_FAILED),
+        (Key.PAIR, "pair", True, Notice.PAIRED),
+        (Key.PAIR, "pair", False, Notice.DENY),
+    ],
+)
+def test_a_task_is_run_once_at_a_time_and_its_end_is_told(
+    key: Key, task: ev.Task, well: bool, notice: Notice
+) -> None:
+    rig = Rig(person=replace(TOLD, tasks=frozenset({task})))
+    rig.tap(key)
+    assert [e.task for e in rig.effects if isinstance(e, ev.RunTask)] == [task]
+    rig.hear_notices()
+    rig.tap(key)
+    assert sum(isinstance(e, ev.RunTask) for e in rig.effects) == 1
+    rig.run(6_000)
+    rig.hear_notices()
+    rig.tell(ev.TaskDone(task, well))
+    rig.hear_notices()
+    assert rig.notices[-1][0] is notice
+
+
+def test_a_task_that_there_is_no_program_for_is_denied() -> None:
+    rig = Rig(person=TOLD)
+    rig.tap(Key.PAIR)
+    assert rig.told() == [Notice.DENY]
+    assert not any(isinstance(e, ev.RunTask) for e in rig.effects)
 
 
 def test_a_puck_s_low_battery_is_a_condition() -> None:

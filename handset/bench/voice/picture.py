@@ -35,7 +35,7 @@ def svg(results: Iterable[Result], ends: Iterable[EndResult], manual: EndResult)
     for x, words in (
         (LEFT, "found"),
         (LEFT + 110, "false/min"),
-        (LEFT + 200, "ms after the onset: p50, pale: p95"),
+        (LEFT + 200, "ms after the onset, pause (amber) and proof (green): p50, pale: p95"),
     ):
         parts.append(_text(x, y + 10, words, 10))
     parts.append(_text(WIDTH - 60, y + 10, f"{SPAN_MS / 1000:g} s", 10))
