@@ -336,3 +336,29 @@ async def test_unplugged_in_the_middle_of_a_reply(bed: Bed) -> None:
         assert second["complete"]
         assert first["capture"][1] <= second["capture"][0] < second["capture"][1]
         assert await service.stop() == 0
+
+
+async def test_words_spoken_before_there_is_an_edge_survive_a_kill(bed: Bed) -> None:
+    async with EdgeProcess(SCRIPT, allow_loopback=True) as gone:
+        file = bed.settle(gone)
+    async with bed.service(file) as service:
+        await service.says("sound card kelter-virtual at")
+        await bed.speaks(service, 1)
+        service.process.kill()
+        await service.ends()
+    async with (
+        EdgeProcess(SCRIPT, allow_loopback=True) as edge,
+        bed.service(bed.settle(edge)) as service,
+    ):
+        await service.says("turn 1: received by the service")
+        await bed.speaks(service, 2)
+        await service.says("turn 2: received by the service")
+        (session,) = (await edge.report())["sessions"]
+        heard_then = await edge.turn_pcm(1)
+        assert await service.stop() == 0
+    first, second = session["turns"]
+    assert first["complete"] and first["committed_by"] == "ptt"
+    assert second["capture"][0] > first["capture"][1]  # no position is used twice
+    assert len(heard_then) == first["samples"] > len(ASKED)
+    assert np.abs(heard_then).max() > 2_000  # it is what was said
+    assert list(bed.memory.glob("turns/turn-*")) == []  # and nothing of it is left
