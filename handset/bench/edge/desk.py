@@ -171,6 +171,8 @@ class Desk:
                     clip.text,
                     item.words,
                 )
+                if record.entire:  # the view has it once it was played, to its end
+                    history.presume_unplayed(chunk.item_id)
                 self.paced[chunk.item_id] = PacedItem(
                     chunk.item_id,
                     record.response_id,
@@ -210,12 +212,6 @@ class Desk:
     def policy(self, require_manual: bool, next_turn: bool, now_ns: int) -> None:
         self._carry_out(self.owner.policy(require_manual, next_turn), now_ns)
 
-    def _alert_again(self, now_ns: int) -> None:
-        """On another connection, whatever is open."""
-        session = self.owner.session
-        for alert in session.alerts.open() if session is not None else []:
-            self._carry_out(self.owner.alert(alert, now_ns), now_ns)
-
     def clear(self, response_id: str, now_ns: int) -> None:
         """Remote clear. ``KeyError`` for a response that was never made."""
         self._carry_out(self.owner.clear(response_id, now_ns), now_ns)
@@ -237,7 +233,7 @@ class Desk:
                     self._audio = connection
                     self.assembly.open(connection)
                     self.pacer.attach(have)
-                    self._alert_again(now_ns)
+                    self._carry_out(self.owner.offer_again(now_ns), now_ns)
                 case Generate():
                     self._generate(effect, now_ns)
                 case StopItems(response_id, end):

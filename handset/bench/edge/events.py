@@ -11,7 +11,9 @@ from typing import Any
 
 from handset.core import messages as m
 
-from .alerts import is_replay, original
+from . import alert_events
+from .alerts import is_replay
+from .cursors import contradiction
 from .lives import TURN, TurnEvent
 from .outboxes import Refusal
 from .session import Session, TurnRecord
@@ -67,15 +69,18 @@ def _committed(session: Session, event: m.Commit, follows: Follows) -> Refusal |
     length = event.capture.end - event.capture.start
     if event.capture.start < 0 or not 0 <= length <= TURN_SAMPLES_MAX:
         return Refusal("malformed", f"capture range {event.capture.start}..{event.capture.end}")
-    if session.require_manual and event.commit.source == "vad":
-        return Refusal("manual_required", f"turn {turn.number}: silence commits nothing here")
-    if session.require_consent and not any(each.capture for each in session.consents):
-        return Refusal("no_consent", f"turn {turn.number}: nobody agreed to be captured")
+    if event.commit.source == "typed":
+        return Refusal("malformed", f"turn {turn.number} was spoken, and committed as typed")
     if refusal := _refused(turn, TurnEvent.COMMITTED):
         return refusal
+    if session.wants_manual and event.commit.source == "vad":
+        return Refusal("manual_required", f"turn {turn.number}: silence commits nothing here")
+    if not session.may_capture:
+        return Refusal("no_consent", f"turn {turn.number}: its speaker did not agree to capture")
     turn = session.turn(turn.number)
     turn.step(TurnEvent.COMMITTED)
-    turn.capture, turn.commit = event.capture, event
+    turn.capture, turn.commit, turn.by = event.capture, event, event.commit
+    session.manual_next = False
     follows.committed = turn.number
     return None
 
@@ -103,7 +108,7 @@ def _lost(session: Session, event: m.CaptureLost, follows: Follows) -> Refusal |
 
 def _cleared(session: Session, event: m.PlayoutCleared, follows: Follows) -> Refusal | None:
     for cursor in event.items:
-        if refusal := _contradiction(cursor):
+        if refusal := contradiction(cursor):
             return refusal
     reported = {cursor.item_id for cursor in event.items}
     for cursor in event.items:
@@ -125,8 +130,11 @@ def _cleared(session: Session, event: m.PlayoutCleared, follows: Follows) -> Ref
 def _truncate(session: Session, event: m.Truncate, follows: Follows) -> Refusal | None:
     if event.item_id is None:
         return Refusal("malformed", "a truncate that names no item")
-    if is_replay(event.item_id):
-        return None  # of an alert once more: the conversation holds it once
+    if is_replay(event.item_id):  # the conversation holds an alert once, and not by this
+        take = session.take(event.item_id)
+        if take is None:
+            return Refusal("unknown_item", f"there is no item {event.item_id}")
+        return take.truncate(event.audio_end_ms, event.played, event.exact)
     return session.history.truncate(event.item_id, event.audio_end_ms, event.played, event.exact)
 
 
@@ -134,12 +142,10 @@ def _receipt(session: Session, event: m.PlayoutReceipt, follows: Follows) -> Ref
     cursor = event.cursor
     if event.item_id is not None and event.item_id != cursor.item_id:
         return Refusal("malformed", f"receipt of {event.item_id}, cursor of {cursor.item_id}")
-    if refusal := _contradiction(cursor):
+    if refusal := contradiction(cursor):
         return refusal
-    if is_replay(cursor.item_id) and session.history.find(original(cursor.item_id)) is not None:
-        session.replays[cursor.item_id] = event
-        return None
-    item = session.history.find(cursor.item_id)
+    replay = is_replay(cursor.item_id)
+    item = session.take(cursor.item_id) if replay else session.history.find(cursor.item_id)
     if item is None:
         return Refusal("unknown_item", f"there is no item {cursor.item_id}")
     if event.state not in FINAL:
@@ -152,14 +158,12 @@ def _receipt(session: Session, event: m.PlayoutReceipt, follows: Follows) -> Ref
     if event.state == "played":
         if cursor.played != cursor.received or (item.ended and cursor.played < item.length):
             return Refusal("not_all", f"played {cursor.played} of {item.length} samples")
-        refusal = session.history.played(cursor.item_id)
+        refusal = item.played()
     elif cursor.received == 0:
-        refusal = session.history.truncate(cursor.item_id, 0, 0)
+        refusal = item.truncate(0, 0)
     elif event.state == "unfinished":
         # All that came was played, so no truncate follows; but not all that was generated came.
-        refusal = session.history.truncate(
-            cursor.item_id, cursor.audio_end_ms, cursor.played, cursor.exact
-        )
+        refusal = item.truncate(cursor.audio_end_ms, cursor.played, cursor.exact)
     if refusal is None:
         session.cursors[cursor.item_id] = cursor
         session.receipts[cursor.item_id] = event
@@ -172,30 +176,18 @@ def _typed(session: Session, event: m.TypedTurn, follows: Follows) -> Refusal | 
     if isinstance(turn, Refusal):
         return turn
     text = " ".join(part.text for part in event.item.content).strip()
-    if not text:
-        return Refusal("malformed", f"turn {turn.number} was typed and has no text")
+    if not text or event.commit.source != "typed":
+        return Refusal(
+            "malformed", f"turn {turn.number}, typed: {len(text)} characters, {event.commit.source}"
+        )
     if refusal := _refused(turn, TurnEvent.TYPED):
         return refusal
     turn = session.turn(turn.number)
     turn.step(TurnEvent.TYPED)
-    turn.typed = text
+    turn.typed, turn.by = text, event.commit
+    session.manual_next = False
     follows.typed = turn.number
     return None
-
-
-def _alert(session: Session, event: m.Durable, follows: Follows) -> Refusal | None:
-    match event:
-        case m.AlertDelivered():
-            why = session.alerts.delivered(event)
-            for cursor in event.items if why is None else ():
-                session.history.heard(original(cursor.item_id))
-        case m.AlertAcknowledged():
-            why = session.alerts.acknowledged(event)
-        case m.AlertUndelivered():
-            why = session.alerts.undelivered(event)
-        case _:
-            raise AssertionError(f"{type(event).__name__} is about no alert")
-    return None if why is None else Refusal("alert", why)
 
 
 def _consent(session: Session, event: m.WearerConsent, follows: Follows) -> Refusal | None:
@@ -210,26 +202,6 @@ def _shutdown(session: Session, event: m.Shutdown, follows: Follows) -> Refusal 
     return None
 
 
-def _contradiction(cursor: m.ItemCursor) -> Refusal | None:
-    """A cursor has to add up: the edge holds the handset to its own identity."""
-    counts = (cursor.received, cursor.handed, cursor.dropped, cursor.queued, cursor.played)
-    if min(counts) < 0 or cursor.rate < 1:
-        return Refusal("malformed", f"item {cursor.item_id}: a count below 0 in {counts}")
-    if cursor.received != cursor.handed + cursor.dropped + cursor.queued:
-        return Refusal(
-            "inconsistent",
-            f"item {cursor.item_id}: received {cursor.received} is not handed {cursor.handed} "
-            f"+ dropped {cursor.dropped} + queued {cursor.queued}",
-        )
-    if cursor.played > cursor.handed or cursor.audio_end_ms != cursor.played * 1000 // cursor.rate:
-        return Refusal(
-            "inconsistent",
-            f"item {cursor.item_id}: played {cursor.played} of handed {cursor.handed}, "
-            f"{cursor.audio_end_ms} ms",
-        )
-    return None
-
-
 _EVENTS: dict[type[m.Durable], Callable[[Session, Any, Follows], Refusal | None]] = {
     m.TurnStarted: _started,
     m.Commit: _committed,
@@ -240,8 +212,8 @@ _EVENTS: dict[type[m.Durable], Callable[[Session, Any, Follows], Refusal | None]
     m.PlayoutReceipt: _receipt,
     m.TypedTurn: _typed,
     m.WearerConsent: _consent,
-    m.AlertDelivered: _alert,
-    m.AlertAcknowledged: _alert,
-    m.AlertUndelivered: _alert,
+    m.AlertDelivered: lambda session, event, _: alert_events.delivered(session, event),
+    m.AlertAcknowledged: lambda session, event, _: alert_events.acknowledged(session, event),
+    m.AlertUndelivered: lambda session, event, _: alert_events.undelivered(session, event),
     m.Shutdown: _shutdown,
 }

@@ -127,33 +127,49 @@ class Owner:
             raise ValueError("there is no session to alert in")
         self._now_ns = now_ns
         session = self.session
-        session.alerts.known[alert.alert_id] = alert
-        record = None
-        if alert.clips:
-            record = ResponseRecord(self.new_id("response"), session.highest_admitted, None)
-            session.responses[record.response_id] = record
+        if session.alerts.known.setdefault(alert.alert_id, alert) is not alert:
+            raise ValueError(f"there is an alert {alert.alert_id} already")
+        for before in alert.responses[-1:]:
+            # The handset plays the old one or the new one; it needs no more of the old.
+            self._step(*self.response(before), ResponseEvent.DROP)
+        record = self._entire(session, session.highest_admitted) if alert.clips else None
         response_id = None if record is None else record.response_id
-        self._effects.append(Send(alert.offer(response_id)))
+        self._effects.append(Send(alert.offer(response_id, now_ns)))
         if record is not None:
             self._effects.append(Generate(record.response_id, record.turn, None, alert.clips))
         return self._out()
+
+    def offer_again(self, now_ns: int) -> list[Effect]:
+        """On another connection: whatever is open, and has not expired."""
+        effects: list[Effect] = []
+        for alert in self.session.alerts.open() if self.session is not None else []:
+            if alert.withdrawn:
+                effects.append(Send(m.AlertWithdraw(alert_id=alert.alert_id)))
+            elif alert.left_ms(now_ns) != 0:
+                effects += self.alert(alert, now_ns)
+        return effects
 
     def withdraw(self, alert_id: str, now_ns: int) -> list[Effect]:
         """KeyError for an alert that was never made."""
         if self.session is None:
             raise KeyError(alert_id)
         self._now_ns = now_ns
-        self.session.alerts.known[alert_id].state = "withdrawn"
+        self.session.alerts.known[alert_id].withdrawn = True
         self._effects.append(Send(m.AlertWithdraw(alert_id=alert_id)))
         return self._out()
 
     def policy(self, require_manual: bool, next_turn: bool) -> list[Effect]:
-        """What commits are wanted from here on."""
-        if self.session is not None and not next_turn:
-            self.session.require_manual = require_manual
+        """What commits are wanted from here on. ValueError without a session."""
+        if self.session is None or self.session.ended is not None:
+            raise ValueError("there is no session to have a policy for")
         scope: Literal["session", "next_turn"] = "next_turn" if next_turn else "session"
-        self._effects.append(Send(m.Policy(require_manual=require_manual, scope=scope)))
-        return self._out()
+        if next_turn:
+            self.session.manual_next = require_manual
+        else:
+            self.session.require_manual = require_manual
+        policy = m.Policy(require_manual=require_manual, scope=scope)
+        self.session.policies.append(policy)
+        return [Send(policy)]
 
     def clear(self, response_id: str, now_ns: int) -> list[Effect]:
         """Ask the handset to stop playing a response. KeyError for an unknown one."""
@@ -201,6 +217,9 @@ class Owner:
             session = Session(self.new_id("session"))
             session.require_manual = self.terms.require_manual
             session.require_consent = self.terms.require_consent
+            if self.session is not None:  # what was not delivered is still owed
+                owed = self.session.alerts.open()
+                session.alerts.known = {alert.alert_id: alert for alert in owed}
             self.sessions[session.session_id] = session
         session.token = self.new_id("token")
         session.epoch = hello.epoch
@@ -209,16 +228,18 @@ class Owner:
         link.epoch, link.backlog = hello.epoch, max(0, hello.unacknowledged)
         told, voiced = None, self.terms.disclosure
         if hello.resume is None and voiced is not None:
-            record = None
-            if voiced.clip is not None:
-                record = ResponseRecord(self.new_id("response"), 0, None)
-                session.responses[record.response_id] = record
+            record = self._entire(session, 0) if voiced.clip is not None else None
             response_id = None if record is None else record.response_id
             told = m.Disclosure(voiced.id, voiced.text, response_id)
         self._effects.append(Send(welcome(hello, self.protocol, session, told), connection))
         if told is not None and told.response_id is not None:
             assert voiced is not None and voiced.clip is not None
             self._effects.append(Generate(told.response_id, 0, None, (voiced.clip,)))
+        if hello.resume is not None and session.policies:
+            # One may have been lost with the connection before; a welcome back says none.
+            now = m.Policy(require_manual=session.require_manual)
+            following = m.Policy(require_manual=session.manual_next, scope="next_turn")
+            self._effects += [Send(now, connection), Send(following, connection)]
         self._attach(connection, link)
 
     def _attach(self, connection: int, link: Greeted) -> None:
@@ -300,6 +321,16 @@ class Owner:
         self._effects.append(Generate(record.response_id, turn, nth))
         return record
 
+    def _entire(self, session: Session, turn: int) -> ResponseRecord:
+        """A response that is no answer, and worth nothing in part."""
+        record = ResponseRecord(self.new_id("response"), turn, None, entire=True)
+        session.responses[record.response_id] = record
+        return record
+
+    def _cancel(self, session: Session, record: ResponseRecord) -> None:
+        event = ResponseEvent.DROP if record.entire else ResponseEvent.CANCEL
+        self._step(session, record, event)
+
     def announce(self, response_id: str, silent: bool) -> list[Effect]:
         """The provider has begun the response, or will not say anything."""
         session, record = self.response(response_id)
@@ -325,7 +356,7 @@ class Owner:
         session.ended = reason
         for record in session.responses.values():
             if record.state is Response.LIVE:
-                self._step(session, record, ResponseEvent.CANCEL)
+                self._cancel(session, record)
 
     # ---- the rest ----------------------------------------------------------------------
 
@@ -336,7 +367,7 @@ class Owner:
             case m.ResponseCancel(response_id=response_id):
                 if response_id not in session.responses:
                     raise Malformed(f"response.cancel of unknown response {response_id}")
-                self._step(session, session.responses[response_id], ResponseEvent.CANCEL)
+                self._cancel(session, session.responses[response_id])
             case m.CaptureMap(epoch=epoch):
                 if epoch != link.epoch:
                     raise Malformed(f"capture.map of epoch {epoch} in epoch {link.epoch}")
@@ -355,6 +386,7 @@ class Owner:
                 self._effects.append(Send(pong, connection))
             case m.TurnHeld():
                 self.counters["turns_held"] += 1
+                session.held.append(message)
             case m.AudioWanted(item_id=item_id, next_packet=next_packet):
                 self._effects.append(Continue(connection, item_id, next_packet))
             case _:

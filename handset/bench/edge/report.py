@@ -59,6 +59,10 @@ def _session(desk: Desk, session: Session) -> dict[str, Any]:
         "items": [_item(desk, session, item) for item in items],
         "clears": list(session.clears),
         "require_manual": session.require_manual,
+        "manual_next": session.manual_next,
+        "require_consent": session.require_consent,
+        "policies": [msgspec.to_builtins(each) for each in session.policies],
+        "held": [msgspec.to_builtins(each) for each in session.held],
         "alerts": [_alert(alert) for alert in session.alerts.known.values()],
         "consents": [msgspec.to_builtins(each) for each in session.consents],
         "history": [asdict(entry) for entry in session.history.view()],
@@ -76,17 +80,11 @@ def _turn(desk: Desk, session: Session, turn: TurnRecord) -> dict[str, Any]:
         "complete": span is not None and not missing,
         "missing": [[hole.start, hole.end] for hole in missing],
         "asked": turn.asked,
-        "committed_by": _committed_by(turn),
-        "evidence": None if turn.commit is None else dict(turn.commit.commit.evidence),
+        "committed_by": None if turn.by is None else turn.by.source,
+        "evidence": None if turn.by is None else dict(turn.by.evidence),
         "notices": [] if turn.commit is None else msgspec.to_builtins(turn.commit.notices),
         "typed": turn.typed or None,
     }
-
-
-def _committed_by(turn: TurnRecord) -> str | None:
-    if turn.typed:
-        return "typed"
-    return None if turn.commit is None else turn.commit.commit.source
 
 
 def _alert(alert: OpenAlert) -> dict[str, Any]:
@@ -94,6 +92,12 @@ def _alert(alert: OpenAlert) -> dict[str, Any]:
         "alert_id": alert.alert_id,
         "attempt": alert.attempt,
         "state": alert.state,
+        "withdrawn": alert.withdrawn,
+        "delivery": alert.delivery,
+        "acknowledge": alert.acknowledge,
+        "source": msgspec.to_builtins(alert.source),
+        "responses": list(alert.responses),
+        "repeats": alert.repeats,
         "plays": alert.plays,
         "evidence": msgspec.to_builtins(alert.evidence),
     }

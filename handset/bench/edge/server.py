@@ -253,7 +253,10 @@ class Server:
         manual, following = body.get("require_manual"), body.get("next_turn", False)
         if not isinstance(manual, bool) or not isinstance(following, bool):
             raise web.HTTPBadRequest(text="require_manual and next_turn are true or false")
-        self._desk(request).policy(manual, following, time.monotonic_ns())
+        try:
+            self._desk(request).policy(manual, following, time.monotonic_ns())
+        except ValueError as error:
+            raise web.HTTPBadRequest(text=str(error)) from None
         return web.json_response({})
 
     async def _end(self, request: web.Request) -> web.Response:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from handset.core.messages import (
     Commit,
+    CommitBy,
     Durable,
     Hello,
     ItemCursor,
     PlayoutReceipt,
+    Policy,
     Span,
+    TurnHeld,
     WearerConsent,
 )
 
-from .alerts import Alerts
-from .history import History
+from .alerts import Alerts, is_replay, original
+from .history import AssistantItem, History
 from .lives import TURN, Response, Turn, TurnEvent
 from .outboxes import Refusal
 
@@ -32,6 +35,7 @@ class TurnRecord:
     state: Turn = Turn.UNKNOWN
     capture: Span | None = None
     commit: Commit | None = None
+    by: CommitBy | None = None
     typed: str = ""
     missing: list[Span] = field(default_factory=list)
     asked: int = 0
@@ -61,6 +65,8 @@ class ResponseRecord:
     response_id: str
     turn: int
     nth: int | None
+    entire: bool = False
+    """Worth nothing in part: an alert, or a disclosure."""
     state: Response = Response.LIVE
 
 
@@ -96,14 +102,48 @@ class Session:
     """Ids of the clears that were applied, in that order."""
     consents: list[WearerConsent] = field(default_factory=list)
     alerts: Alerts = field(default_factory=Alerts)
-    replays: dict[str, PlayoutReceipt] = field(default_factory=dict)
-    """Newest receipt of each time that an alert was played again."""
+    takes: dict[str, AssistantItem] = field(default_factory=dict)
+    """Items of alerts, each time one was played again; outside the conversation."""
     require_manual: bool = False
+    manual_next: bool = False
+    """The same, for the next turn that is committed."""
     require_consent: bool = False
+    policies: list[Policy] = field(default_factory=list)
+    held: list[TurnHeld] = field(default_factory=list)
 
     @property
     def highest_admitted(self) -> int:
         return max(self.order, default=0)
+
+    @property
+    def wants_manual(self) -> bool:
+        """Silence commits nothing now."""
+        return self.require_manual or self.manual_next
+
+    @property
+    def may_capture(self) -> bool:
+        """Who wears the headset agreed to it, where that is asked for. The newest word counts:
+        consent is one wearer's, and no other's."""
+        agreed = bool(self.consents) and self.consents[-1].capture
+        return agreed or not self.require_consent
+
+    def take(self, name: str) -> AssistantItem | None:
+        """An item of an alert that the handset played again, under a name of its own."""
+        if name in self.takes:
+            return self.takes[name]
+        item = self.history.find(original(name))
+        if item is None or not is_replay(name) or not item.ended:
+            return None
+        if not self.responses[item.response_id].entire:
+            return None
+        again = replace(
+            item,
+            item_id=name,
+            cursor=None,
+            exact=True,
+            played_to_end=False,
+        )
+        return self.takes.setdefault(name, again)
 
     def turn(self, number: int) -> TurnRecord:
         return self.turns.setdefault(number, TurnRecord(number))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import aiohttp
@@ -386,6 +387,97 @@ async def test_unprompted_speech_and_a_remote_clear() -> None:
         )
         assert start is one.audio[before], "nothing of the first came in between"
         assert start.response_id == second != response_id
+
+
+async def test_a_typed_turn_is_answered_under_a_policy() -> None:
+    script = {"replies": [["yes-five"]], "think_ms": 0, "require_consent": True}
+    async with EdgeProcess(script) as edge, handset(edge) as one:
+        welcome = await one.hello()
+        assert welcome.require_consent and not welcome.require_manual
+        await edge.policy(True, next_turn=True)
+        assert await one.first(m.Policy) == m.Policy(require_manual=True, scope="next_turn")
+        one.send(m.TurnHeld(turn=1, capture=m.Span(0, 960)))
+        spoken: dict[str, Any] = {"turn": 1, "capture": m.Span(0, 960)}
+        one.event(m.Commit, "turn", commit=m.CommitBy("vad"), **spoken)
+        assert (await one.first(m.EventRejected)).code == "manual_required"
+        one.event(
+            m.TypedTurn,
+            "turn",
+            turn=2,
+            item=m.UserMessage("typed_2", [m.InputText("Fan five.")]),
+            commit=m.CommitBy("typed", {"characters": 9}),
+        )
+        assert (await one.first(m.ResponseCreated)).turn == 2
+        one.room(60_000)
+        await one.until(lambda: any(isinstance(a, packets.ItemEnd) for a in one.audio))
+        session = (await edge.report())["sessions"][0]
+        (turn,) = session["turns"]
+        assert (turn["state"], turn["committed_by"], turn["typed"]) == (
+            "admitted",
+            "typed",
+            "Fan five.",
+        )
+        assert turn["evidence"] == {"characters": 9}
+        assert session["history"][0]["text"] == "Fan five."
+        assert [held["turn"] for held in session["held"]] == [1]
+        assert session["policies"] == [{"require_manual": True, "scope": "next_turn"}]
+        assert not session["manual_next"]
+
+
+async def test_an_alert_is_offered_again_on_the_next_connection_until_it_is_delivered() -> None:
+    async with EdgeProcess({"replies": [], "think_ms": 0}) as edge:
+        async with handset(edge) as one:
+            welcome = await one.hello()
+            one.room(0)  # nothing of it can come
+            await edge.alert("A", "yes-five", source={"plane": "ledger", "receipt": "r-1"})
+            lost = await one.first(m.Alert)
+            created = await one.first(m.ResponseCreated)
+            assert one.got.index(lost) < one.got.index(created)
+            assert lost.response_id == created.response_id
+        async with handset(edge) as two:
+            two.seq = one.seq
+            await two.hello(epoch=2, resume=m.Resume(welcome.session, welcome.resume_token))
+            again = await two.first(m.Alert)
+            assert (again.attempt, again.source) == (2, m.AlertSource("ledger", "r-1"))
+            assert again.response_id != lost.response_id
+            two.room(60_000)
+            await two.until(lambda: any(isinstance(a, packets.ItemEnd) for a in two.audio))
+            (start,) = [a for a in two.audio if isinstance(a, packets.ItemStart)]
+            assert start.response_id == again.response_id, "nothing of the first attempt"
+            clip = speech.load("yes-five")
+            whole = replace(
+                cursor(start, clip.samples, clip.samples), state="played", item_id=start.item_id
+            )
+            replayed = replace(
+                whole,
+                item_id=f"{start.item_id}~2",
+                response_id=f"{start.response_id}~2",
+            )
+            two.event(
+                m.PlayoutReceipt,
+                "playout",
+                item_id=replayed.item_id,
+                state="played",
+                cursor=replayed,
+            )
+            two.event(
+                m.AlertDelivered,
+                "alert",
+                alert_id="A",
+                attempt=2,
+                source=again.source,
+                how="played",
+                plays=2,
+                items=[replayed],
+            )
+            await two.acknowledged()
+            report = await edge.report()
+            (alert,) = report["sessions"][0]["alerts"]
+            assert (alert["state"], alert["attempt"], alert["plays"]) == ("delivered", 2, 2)
+            assert [row["outcome"] for row in report["events"]] == ["applied", "applied"]
+            assert [row["text"] for row in report["sessions"][0]["history"]] == [clip.text]
+            with pytest.raises(EdgeFailed, match="400"):
+                await edge.alert("A", "yes-five")
 
 
 async def test_the_door() -> None:
