@@ -26,6 +26,7 @@ from handset.core.volume import STEPS
 from handset.edge import codec
 from handset.edge.store import OutboxStore
 from handset.errors import UsageError
+from handset.system.directories import may_be_swapped
 from handset.system.identity import boot_id, boot_words
 from handset.system.journal import Journal, read_journal
 from handset.system.local_socket import NAME
@@ -135,7 +136,10 @@ def start(
 
 def _turn_store(files: Files, boot: tuple[int, int]) -> TurnStore | None:
     try:
-        return TurnStore(files.turns, boot)
+        store = TurnStore(files.turns, boot)
+        if may_be_swapped(files.turns):
+            log.warning("%s may be swapped to a disk: mount it with noswap", files.turns)
+        return store
     except UsageError as error:
         log.warning("what is spoken is not kept for a crash: %s", error)
         return None

@@ -81,6 +81,8 @@ def _runtime(args: argparse.Namespace) -> Path:
 def _told(answer: Answer) -> str:
     if not answer["ok"]:
         raise HandsetError(f"no turn was made: {answer.get('error', 'no reason was given')}")
+    if answer.get("waits"):
+        return "typed; it is committed when the spoken turn that is open has ended"
     turn = answer.get("turn")
     if not isinstance(turn, int):
         raise NoAnswer(f"the handset named no turn in {answer}")

@@ -45,6 +45,10 @@ async def typed(
             {"turn": 8, "kept": True},
             "turn 8: committed (typed); kept until the connection is back\n",
         ),
+        (
+            {"turn": 9, "waits": True},
+            "typed; it is committed when the spoken turn that is open has ended\n",
+        ),
     ],
 )
 async def test_words_become_a_turn(tmp_path: Path, answer: dict[str, Any], said: str) -> None:
