@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from handset.controls.gpio_chip import Backend, Chip, ChipGone, Pull
-from handset.controls.gpio_wiring import Answer, Button, GpioSettings, answer, judge
+from handset.controls.gpio_wiring import Button, GpioSettings, answer, judge
 from handset.errors import DeviceError
 from handset.ports import Controls
 
@@ -37,12 +37,13 @@ RETRY_NS = 2_000_000_000
 
 @dataclass(slots=True, eq=False)
 class _Line:
-    """``known_ns``: when the level was read; what an edge from before that says is known.
-    ``odd``: count of edges and time of the first look that found another level."""
+    """The level was read between ``before_ns`` and ``after_ns``. ``odd``: count of edges and
+    time of the first look that found another level."""
 
     button: Button
     high: bool
-    known_ns: int
+    before_ns: int
+    after_ns: int
     edges: int = 0
     odd: tuple[int, int] | None = None
 
@@ -72,7 +73,8 @@ class GpioButtons:
         self._early: list[tuple[int, bool, int]] | None = None
         self._lock = threading.Lock()
         self._try_ns = 0
-        self._down_since: str | None = None
+        self._lost: str | None = None
+        """Why the control is not there, when that was told."""
         self._told_missed = 0
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
@@ -126,12 +128,10 @@ class GpioButtons:
                 self._settings.name, "chip", f"{info.label} (gpiochip{info.number})"
             )
         pulls = self._try_pulls(self._chip)
-        if not pulls:
-            if not self._lines:
-                reasons = " ".join(self.problems.values())
-                raise DeviceError(f"no button can be used. {reasons}")
-            return
-        self._begin(self._chip, pulls)
+        if pulls:
+            self._begin(self._chip, pulls)
+        elif not self._lines:  # the chip stays open: to close one holds Python up for 100 ms
+            self._tell_lost(f"no button can be used. {' '.join(self.problems.values())}")
 
     def _try_pulls(self, chip: Chip) -> dict[Button, Pull]:
         """Which lines can be had, and the pull for each."""
@@ -146,9 +146,13 @@ class GpioButtons:
                 raise
             except DeviceError as error:
                 self._problem(button, f"{button} can't be used: {error}")
+        if not free:
+            return {}
+        self._backend.settle()
         with_up = self._levels(chip, free)
         for button in free:
             chip.claim_input(button.line, Pull.DOWN)
+        self._backend.settle()
         with_down = self._levels(chip, free)
         pulls = {}
         for button in free:
@@ -156,10 +160,12 @@ class GpioButtons:
             verdict = judge(button, found)
             pulls[button] = verdict.pull
             self._problem(button, verdict.problem)
+            chip.claim_input(button.line, verdict.pull)
+        self._backend.settle()  # the last change of pull must be no edge
         return pulls
 
-    def _levels(self, chip: Chip, buttons: Iterable[Button]) -> dict[Button, bool]:
-        self._backend.settle()
+    @staticmethod
+    def _levels(chip: Chip, buttons: Iterable[Button]) -> dict[Button, bool]:
         return {button: chip.read(button.line) for button in buttons}
 
     def _begin(self, chip: Chip, pulls: dict[Button, Pull]) -> None:
@@ -168,14 +174,15 @@ class GpioButtons:
             self._early = []
         for button, pull in pulls.items():
             chip.watch(button.line, pull, self._edge_of(chip, button.line))
+        before_ns = self._clock()
         levels = self._levels(chip, pulls)
-        now_ns = self._clock()
+        after_ns = self._clock()
         with self._lock:
             for button, high in levels.items():
-                self._lines[button.line] = _Line(button, high, now_ns)
+                self._lines[button.line] = _Line(button, high, before_ns, after_ns)
             down = frozenset(b.key for b, high in levels.items() if b.is_down(high))
-            self._controls.back(self._settings.name, now_ns, down)
-            self._down_since = None
+            self._controls.back(self._settings.name, before_ns, down)
+            self._lost = None
             waited, self._early = self._early, None
             for line, high, at_ns in waited:
                 self._take(self._lines[line], high, at_ns)
@@ -195,9 +202,11 @@ class GpioButtons:
         return edge
 
     def _take(self, line: _Line, high: bool, at_ns: int) -> None:
+        if at_ns < line.before_ns:
+            return  # from before the level was read
         if high is line.high:
-            if at_ns <= line.known_ns:
-                return
+            if at_ns <= line.after_ns:
+                return  # the reading has seen it
             self.missed += 1
             self._tell(line, not high, at_ns)
         self._tell(line, high, at_ns)
@@ -224,18 +233,22 @@ class GpioButtons:
                     line.odd = line.edges, now_ns
                 else:
                     self.missed += 1
-                    line.known_ns = now_ns
+                    line.before_ns = line.after_ns = now_ns
                     self._tell(line, high, line.odd[1])
                     line.odd = None
 
     def _lose(self, now_ns: int, reason: str) -> None:
         self._release()
         self._try_ns = now_ns + RETRY_NS
-        if self._down_since is None:
-            self._controls.lost(self._settings.name, now_ns, reason)
-        elif self._down_since != reason:
+        self._tell_lost(reason)
+
+    def _tell_lost(self, reason: str) -> None:
+        """Once; another reason for the same loss is a problem more."""
+        if self._lost is None:
+            self._controls.lost(self._settings.name, self._clock(), reason)
+        elif self._lost != reason:
             self._controls.fact(self._settings.name, "problem", reason)
-        self._down_since = reason
+        self._lost = reason
 
     def _release(self) -> None:
         with self._lock:
@@ -260,6 +273,3 @@ class GpioButtons:
         self.look()
         while not self._ended.wait(LOOK_S):
             self.look()
-
-
-__all__ = ["Answer", "Button", "GpioButtons", "GpioSettings"]

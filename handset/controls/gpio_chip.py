@@ -262,7 +262,8 @@ class Chip:
 
     def claim_input(self, line: int, pull: Pull) -> None:
         """Also changes the pull of an input that is claimed already."""
-        self.free(line)  # a claim of a claimed line keeps its old pull
+        if line < self.info.lines:
+            self.free(line)  # a claim of a claimed line keeps its old pull
         self._claim(line, self._lg.gpio_claim_input, self._flags[pull])
 
     def claim_output(self, line: int, high: bool) -> None:
@@ -340,7 +341,7 @@ class Chip:
             if str(user).startswith(start):
                 return f"{user!r}: {cure}"
         processes = ", ".join(_openers(Path(f"/dev/gpiochip{self.info.number}")))
-        return f"{user!r} ({processes or 'the kernel, or a process of another user'})"
+        return f"{user!r} ({processes or 'the kernel, another user, or this program itself'})"
 
     def _gone(self, line: int, error: Exception) -> ChipGone:
         return ChipGone(f"GPIO {line} of {self.info} does not answer: {error.args[0]}.")

@@ -5,21 +5,27 @@ the library for it has no wheels for the Pi. Events carry the kernel's time, on
 CLOCK_MONOTONIC. When the kernel had to drop events the keys' state is read anew, and what
 changed is told, so a release is never missed.
 
+One headset is often several input devices (its telephone keys and its volume keys), which
+come one after the other: all that have a key of ours are read, as one control.
+
 Many headset buttons send press and release together when they are let go: they can't be
-held, and are switches to the handset (``KeySettings.switches``).
+held, and are switches to the handset (``KeySettings.switches``). A paired headset's play
+button alternates between play and pause, so both are the talk key.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import select
 import struct
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from handset.core.keys import Key
 from handset.errors import DeviceError
@@ -36,19 +42,23 @@ EVIOCSCLOCKID = 0x400445A0
 EVIOCGRAB = 0x40044590
 EVIOCGKEY = 2 << 30 | _CODES << 16 | ord("E") << 8 | 0x18
 LOOK_S = 0.2
+RESCAN_S = 2.0
 INPUTS = Path("/sys/class/input")
 
 CODES: dict[str, int] = {
     "KEY_MEDIA": 226, "KEY_PLAYPAUSE": 164, "KEY_PHONE": 169, "KEY_VOICECOMMAND": 0x246,
     "KEY_VOLUMEUP": 115, "KEY_VOLUMEDOWN": 114, "KEY_MICMUTE": 248, "KEY_MUTE": 113,
     "KEY_PICKUP_PHONE": 0x1BD, "KEY_HANGUP_PHONE": 0x1BE, "KEY_NEXTSONG": 163,
-    "KEY_PREVIOUSSONG": 165, "BTN_TRIGGER": 0x120, "BTN_TRIGGER_HAPPY1": 0x2C0,
+    "KEY_PREVIOUSSONG": 165, "KEY_PLAYCD": 200, "KEY_PAUSECD": 201, "KEY_STOPCD": 166,
+    "KEY_PLAY": 207, "KEY_PAUSE": 119, "BTN_TRIGGER": 0x120, "BTN_TRIGGER_HAPPY1": 0x2C0,
 }  # fmt: skip
 """From linux/input-event-codes.h: what headsets and their cables send."""
 
 HEADSET: dict[int, Key] = {
     CODES["KEY_MEDIA"]: Key.TALK,
     CODES["KEY_PLAYPAUSE"]: Key.TALK,
+    CODES["KEY_PLAYCD"]: Key.TALK,
+    CODES["KEY_PAUSECD"]: Key.TALK,
     CODES["KEY_PHONE"]: Key.TALK,
     CODES["KEY_PICKUP_PHONE"]: Key.TALK,
     CODES["KEY_VOICECOMMAND"]: Key.ACKNOWLEDGE,
@@ -59,11 +69,11 @@ HEADSET: dict[int, Key] = {
 }
 
 
-def find(name: str, inputs: Path = INPUTS) -> str:
-    """``/dev/input/eventN`` by a part of the device's name, by ``vid:pid``, or by path.
-    ``DeviceError`` that says what there is."""
+def find(name: str, codes: Collection[int] = (), inputs: Path = INPUTS) -> list[str]:
+    """Every ``/dev/input/eventN`` by a part of the device's name, by ``vid:pid``, or by path,
+    that has one of the keys. ``DeviceError`` that says what there is."""
     if name.startswith("/"):
-        return name
+        return [name]
     there, found = [], []
     for event in sorted(inputs.glob("event*")) if inputs.is_dir() else []:
         try:
@@ -74,11 +84,24 @@ def find(name: str, inputs: Path = INPUTS) -> str:
             continue
         there.append(f"{title} ({vendor}:{product})")
         if name.lower() == f"{vendor}:{product}" or name.lower() in title.lower():
-            found.append(f"/dev/input/{event.name}")
+            found.append(event)
     if not found:
         listed = f"; there are {', '.join(there)}" if there else "; there is none at all"
         raise DeviceError(f"no input device is called {name!r}{listed}")
-    return found[0]
+    able = [event for event in found if not codes or _has(event) & set(codes)]
+    if not able:
+        raise DeviceError(f"input device {name!r} has none of the keys that are asked of it")
+    return [f"/dev/input/{event.name}" for event in able]
+
+
+def _has(event: Path) -> set[int]:
+    """The keys of a device: a bit mask in words of 64 bits, the highest first."""
+    try:
+        words = (event / "device" / "capabilities" / "key").read_text().split()
+    except OSError:
+        return set()
+    mask = sum(int(word, 16) << 64 * n for n, word in enumerate(reversed(words)))
+    return {code for code in range(_CODES * 8) if mask >> code & 1}
 
 
 @dataclass(slots=True)
@@ -115,62 +138,105 @@ class InputFile:
         os.close(self.fd)
 
 
+class Node(Protocol):
+    """One input device, open. ``pressed()`` gives the codes that are down."""
+
+    path: str
+    fd: int
+
+    def pressed(self) -> set[int]: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(slots=True)
+class _Open:
+    node: Node
+    down: set[int]
+    dropping: bool = False
+
+
 class InputButtons:
-    """Read by :class:`Watcher`'s thread. ``pressed()`` gives the codes that are down."""
+    """Read by :class:`Watcher`'s thread. ``look(paths)`` opens the devices that are there and
+    are not among those; ``DeviceError`` when there is none at all."""
 
     def __init__(
         self,
         name: str,
-        fd: int,
-        pressed: Callable[[], set[int]],
-        close: Callable[[], None],
+        look: Callable[[Collection[str]], list[Node]],
         controls: Controls,
         keys: dict[int, Key],
     ) -> None:
         self._name = name
-        self._fd = fd
-        self._pressed = pressed
-        self.close = close
+        self._look = look
         self._controls = controls
         self._keys = keys
-        self._down = {code for code in pressed() if code in keys}
-        self._dropping = False
+        self._open: dict[int, _Open] = {}
+        self._take(look(()))
+
+    def _take(self, nodes: list[Node]) -> None:
+        for node in nodes:
+            self._open[node.fd] = _Open(node, set())
+        try:
+            for node in nodes:
+                self._open[node.fd].down = {code for code in node.pressed() if code in self._keys}
+        except BaseException:
+            self.close()
+            raise
 
     def keys_down(self) -> frozenset[Key]:
-        return frozenset(self._keys[code] for code in self._down)
+        return frozenset(self._keys[code] for each in self._open.values() for code in each.down)
 
     def read(self, stop: threading.Event) -> None:
+        rescan_at = time.monotonic() + RESCAN_S
         while not stop.is_set():
-            ready, _, _ = select.select([self._fd], [], [], LOOK_S)
-            if not ready:
-                continue
-            data = os.read(self._fd, EVENT.size * 64)
-            if not data:
-                raise DeviceError("unplugged")
-            for at in range(0, len(data) - EVENT.size + 1, EVENT.size):
-                self._event(*EVENT.unpack_from(data, at))
+            ready, _, _ = select.select(list(self._open), [], [], LOOK_S)
+            for fd in ready:
+                data = os.read(fd, EVENT.size * 64)
+                if not data:
+                    raise DeviceError("unplugged")
+                for at in range(0, len(data) - EVENT.size + 1, EVENT.size):
+                    self._event(self._open[fd], *EVENT.unpack_from(data, at))
+            if not ready and time.monotonic() >= rescan_at:
+                rescan_at = time.monotonic() + RESCAN_S
+                self._join()
 
-    def _event(self, seconds: int, microseconds: int, kind: int, code: int, value: int) -> None:
+    def _join(self) -> None:
+        """Devices that came later. A key that is down on one is nothing until it was up."""
+        before = set(self._open)
+        with contextlib.suppress(DeviceError):  # one that can't be opened costs none of those
+            self._take(self._look([each.node.path for each in self._open.values()]))
+        for fd in self._open.keys() - before:
+            self._open[fd].down.clear()
+
+    def _event(
+        self, one: _Open, seconds: int, microseconds: int, kind: int, code: int, value: int
+    ) -> None:
         at_ns = seconds * 1_000_000_000 + microseconds * 1_000
         if kind == EV_SYN and code == SYN_DROPPED:
-            self._dropping = True  # until the next report all that comes is half of something
-        elif self._dropping:
+            one.dropping = True  # until the next report all that comes is half of something
+        elif one.dropping:
             if kind == EV_SYN and code == SYN_REPORT:
-                self._dropping = False
-                self._repair(at_ns)
+                one.dropping = False
+                self._repair(one, at_ns)
         elif kind == EV_KEY and value in (0, 1) and code in self._keys:
-            self._change(code, bool(value), at_ns)
+            self._change(one, code, bool(value), at_ns)
 
-    def _repair(self, at_ns: int) -> None:
-        now = self._pressed()
+    def _repair(self, one: _Open, at_ns: int) -> None:
+        now = one.node.pressed()
         for code in self._keys:
-            self._change(code, code in now, at_ns)
+            self._change(one, code, code in now, at_ns)
 
-    def _change(self, code: int, down: bool, at_ns: int) -> None:
-        if down == (code in self._down):
-            return
-        (self._down.add if down else self._down.discard)(code)
-        self._controls.level(self._name, self._keys[code], down, at_ns)
+    def _change(self, one: _Open, code: int, down: bool, at_ns: int) -> None:
+        key, before = self._keys[code], self.keys_down()
+        (one.down.add if down else one.down.discard)(code)
+        if (key in before) != (key in self.keys_down()):
+            # Of two buttons for one key, the first that goes down and the last that goes up.
+            self._controls.level(self._name, key, down, at_ns)
+
+    def close(self) -> None:
+        while self._open:
+            self._open.popitem()[1].node.close()
 
 
 def watch(
@@ -181,10 +247,18 @@ def watch(
     grab: bool = False,
 ) -> Watcher:
     """The buttons of ``device``, for as long as it is there."""
+    chosen = HEADSET if keys is None else keys
 
-    def opened() -> InputButtons:
-        file = InputFile(find(device), grab)
-        chosen = HEADSET if keys is None else keys
-        return InputButtons(name, file.fd, file.pressed, file.close, controls, chosen)
+    def look(known: Collection[str]) -> list[Node]:
+        opened: list[Node] = []
+        try:
+            for path in find(device, chosen):
+                if path not in known:
+                    opened.append(InputFile(path, grab))
+        except BaseException:
+            for node in opened:
+                node.close()
+            raise
+        return opened
 
-    return Watcher(name, controls, opened)
+    return Watcher(name, controls, lambda: InputButtons(name, look, controls, chosen))

@@ -107,6 +107,7 @@ class GpioLamp:
         self._controls = controls
         self._clock = clock
         self._pattern, self._since_ns = DARK, 0
+        self._shown = DARK
         self._chip: Chip | None = None
         self._on: dict[int, bool] = {}
         """The lines that are ours, and whether their LED is on."""
@@ -140,6 +141,7 @@ class GpioLamp:
             self._claim()
         with self._changed:
             pattern, since_ns = self._pattern, self._since_ns
+        self._shown = pattern
         lit, left_ns = phase(pattern, max(0, now_ns - since_ns))
         self._set(self._settings.lit(pattern.colour) if lit else frozenset())
         return RETRY_NS if left_ns is None else min(left_ns, RETRY_NS)
@@ -213,10 +215,6 @@ class GpioLamp:
         while not self._ended:
             wait_ns = self.step()
             with self._changed:
-                # A pattern that came meanwhile is shown at once, not when this one changes.
-                due_ns = self._clock() + wait_ns
-                pattern = self._pattern
                 self._changed.wait_for(
-                    lambda: self._ended or self._pattern is not pattern,  # noqa: B023
-                    max(0, due_ns - self._clock()) / SECOND,
+                    lambda: self._ended or self._pattern is not self._shown, wait_ns / SECOND
                 )

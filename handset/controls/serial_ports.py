@@ -2,13 +2,17 @@
 
 A USB port is named ``vid:pid`` or ``vid:pid:serial`` (hexadecimal ids), which survives
 unplugging and renumbering; a path is for a bench. A port is opened exclusively: two readers
-would each get half of the bytes.
+would each get half of the bytes. So it is locked for those who ask (``flock``) and closed to
+those who don't (``TIOCEXCL``): programs that look for modems try every port there is.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import re
+import termios
 from pathlib import Path
 
 import serial
@@ -54,8 +58,10 @@ def open_port(name: str, baud: int = 115_200, proc: Path = Path("/proc")) -> ser
     """Open, ours alone, and non-blocking. ``DeviceError`` that names who has it."""
     path = find(name)
     try:
-        return serial.Serial(path, baud, timeout=0, write_timeout=0, exclusive=True)
-    except serial.SerialException as error:
+        port = serial.Serial(path, baud, timeout=0, write_timeout=0, exclusive=True)
+        fcntl.ioctl(port.fileno(), termios.TIOCEXCL)
+        return port
+    except (OSError, termios.error) as error:
         if holders := _holders(path, proc):
             raise DeviceError(f"{path} is in use by {holders}; end that first") from error
         if not os.access(path, os.R_OK | os.W_OK):
@@ -64,6 +70,19 @@ def open_port(name: str, baud: int = 115_200, proc: Path = Path("/proc")) -> ser
                 "(dialout on Debian)"
             ) from error
         raise DeviceError(f"{path}: {error}") from error
+
+
+def close_port(port: serial.Serial) -> None:
+    """Closed, and free for the next one, even while a thread of ours still sleeps in it."""
+    if port.is_open:
+        with contextlib.suppress(OSError, termios.error):
+            # What a dead accessory did not take is not waited for.
+            termios.tcflush(port.fileno(), termios.TCOFLUSH)
+        with contextlib.suppress(OSError):
+            fcntl.ioctl(port.fileno(), termios.TIOCNXCL)
+        with contextlib.suppress(OSError):
+            fcntl.flock(port.fileno(), fcntl.LOCK_UN)
+    port.close()
 
 
 def _holders(path: str, proc: Path) -> str:

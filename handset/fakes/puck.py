@@ -1,11 +1,13 @@
 """A puck on a pseudo terminal: firmware, cable and hand in one, with the faults of each.
 
-``loss`` and ``garble``: of all lines, the part that is swallowed, or has a byte changed.
-The lamp's lines that it got are in ``lamps``.
+``loss`` and ``garble``: of all lines, the part that is swallowed, or has a bit changed.
+``holes``: of all bytes, the part that the cable loses. The lamp's lines that it got are in
+``lamps``.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import threading
@@ -14,13 +16,14 @@ import tty
 from collections.abc import Sequence
 
 from handset.core.keys import Key
-from handset.core.puck_lines import crc8, line
+from handset.core.puck_lines import crc16, line
 
 BEAT_S = 0.2
 
 
 class FakePuck:
-    """``path`` is what to open. Its thread answers and beats until ``die`` or ``unplug``."""
+    """``path`` is what to open. Its thread answers and beats until ``die`` or ``unplug``.
+    ``deaf``: it never reads what is sent to it, and says hello by itself."""
 
     def __init__(
         self,
@@ -28,18 +31,25 @@ class FakePuck:
         *,
         loss: float = 0.0,
         garble: float = 0.0,
+        holes: float = 0.0,
         seed: int = 1,
-        started_ns: int | None = None,
+        protocol: int = 1,
+        deaf: bool = False,
     ) -> None:
         self.keys = list(keys)
         self.lamps: list[str] = []
+        self.lost = 0
+        """Lines that were harmed or swallowed."""
         self._counts = [0] * len(self.keys)
-        self._loss, self._garble = loss, garble
+        self._loss, self._garble, self._holes = loss, garble, holes
         self._random = random.Random(seed)
-        self._started_ns = time.monotonic_ns() if started_ns is None else started_ns
+        self._protocol = protocol
+        self._deaf = deaf
+        self._started_ns = time.monotonic_ns()
         self._ours, theirs = os.openpty()
         tty.setraw(self._ours)
         tty.setraw(theirs)
+        os.set_blocking(self._ours, False)
         self.path = os.ttyname(theirs)
         self._theirs = theirs
         self._lock = threading.Lock()
@@ -67,9 +77,18 @@ class FakePuck:
 
     def noise(self, data: bytes) -> None:
         """Bytes that no puck would send."""
-        os.write(self._ours, data)
+        with self._lock:
+            self._write(data)
 
     # ---- its ends
+
+    def restart(self) -> None:
+        """Its supply dipped: counters and clock begin anew; keys that are down stay down."""
+        with self._lock:
+            self._counts = [count % 2 for count in self._counts]
+            self._started_ns = time.monotonic_ns()
+            self.lamps.clear()
+            self._hello()
 
     def die(self) -> None:
         """It says nothing any more; the cable stays."""
@@ -89,38 +108,48 @@ class FakePuck:
         ms = (time.monotonic_ns() - self._started_ns) // 1_000_000 % (1 << 32)
         return f"K {ms} {' '.join(map(str, self._counts))}"
 
+    def _hello(self) -> None:
+        self._say(f"H {self._protocol} fake {','.join(self.keys)}")
+        self._say(self._state())
+
     def _say(self, body: str) -> None:
-        data = bytearray(line(body))
-        if self._random.random() < self._loss:
-            return
+        data, whole = bytearray(line(body)), line(body)
         if self._random.random() < self._garble:
             data[self._random.randrange(len(data) - 1)] ^= 1 << self._random.randrange(7)
-        os.write(self._ours, bytes(data))
+        if self._holes:
+            data = bytearray(byte for byte in data if self._random.random() >= self._holes)
+        if self._random.random() < self._loss:
+            data.clear()
+        self.lost += bytes(data) != whole
+        self._write(bytes(data))
+
+    def _write(self, data: bytes) -> None:
+        try:
+            os.write(self._ours, data)
+        except BlockingIOError:
+            self.lost += 1  # a serial line does not wait for who is slow
 
     def _live(self) -> None:
-        os.set_blocking(self._ours, False)
         rest, beat = b"", 0.0
         while not self._end.is_set():
             if time.monotonic() >= beat:
                 beat = time.monotonic() + BEAT_S
                 with self._lock:
-                    self._say(self._state())
-            try:
-                rest += os.read(self._ours, 4096)
-            except (BlockingIOError, OSError):
-                self._end.wait(0.005)
-                continue
+                    self._hello() if self._deaf else self._say(self._state())
+            with contextlib.suppress(OSError):  # nothing there, or nobody listens
+                rest += b"" if self._deaf else os.read(self._ours, 4096)
             *lines, rest = rest.split(b"\n")
             for each in lines:
                 self._heard(each)
+            if not lines:
+                self._end.wait(0.005)
 
     def _heard(self, raw: bytes) -> None:
         body, _, check = raw.rpartition(b"*")
-        if check != f"{crc8(body):02X}".encode():
+        if check != f"{crc16(body):04X}".encode():
             return
-        if body == b"?":
-            with self._lock:
-                self._say(f"H 1 fake {','.join(self.keys)}")
-                self._say(self._state())
-        elif body.startswith(b"L "):
-            self.lamps.append(body.decode())
+        with self._lock:
+            if body == b"?":
+                self._hello()
+            elif body.startswith(b"L "):
+                self.lamps.append(body.decode())
