@@ -15,6 +15,7 @@ from handset.controls.gpio import GpioButtons
 from handset.controls.gpio_chip import lgpio_backend
 from handset.controls.gpio_wiring import GpioSettings
 from handset.controls.led import GpioLamp, LampSettings
+from handset.controls.line_lamp import LineLamp
 from handset.controls.modem_lines import LineButton
 from handset.errors import DeviceError
 from handset.ports import Controls, Lamp
@@ -33,11 +34,12 @@ class InputSettings:
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """``wires``: by port, its buttons."""
+    """``wires``: by port, its buttons, and the output that is a lamp (``rts``, ``dtr``), if
+    one is."""
 
     gpio: GpioSettings | None = None
     lamp: LampSettings | None = None
-    wires: tuple[tuple[str, tuple[LineButton, ...]], ...] = ()
+    wires: tuple[tuple[str, tuple[LineButton, ...], str], ...] = ()
     pucks: tuple[str, ...] = ()
     inputs: tuple[InputSettings, ...] = ()
 
@@ -73,8 +75,11 @@ def open_hardware(
         lamps.append(lamp)
         watcher.start()
         stack.callback(watcher.close)
-    for port, buttons in hardware.wires:
-        watcher = modem_lines.watch(f"wire {port}", port, buttons, controls)
+    for port, buttons, output in hardware.wires:
+        wired = LineLamp(output) if output else None
+        if wired is not None:
+            lamps.append(wired)
+        watcher = modem_lines.watch(f"wire {port}", port, buttons, controls, wired)
         watcher.start()
         stack.callback(watcher.close)
     for each in hardware.inputs:

@@ -134,6 +134,7 @@ TABLES: dict[str, dict[str, _Field]] = {
         "line": _choice("cts", "cts", "dsr", "dcd", "ri"),
         "key": _choice("talk", *_KEYS),
         "active": _Field(bool, True, cure="true or false"),
+        "lamp": _choice("", "", "rts", "dtr"),
     },
     "puck": {
         "port": _Field(str, None, cure="a serial port, as vid:pid or a path"),
@@ -267,6 +268,7 @@ def _hardware(data: dict[str, Any], problems: list[str]) -> Hardware | None:
     if len(problems) > before:
         return None
     wires: dict[str, list[LineButton]] = {}
+    outputs = {wire["port"]: wire["lamp"] for wire in tables["wire"] if wire["lamp"]}
     for wire in tables["wire"]:
         button = LineButton(wire["line"], Key(wire["key"]), wire["active"])
         wires.setdefault(wire["port"], []).append(button)
@@ -282,7 +284,7 @@ def _hardware(data: dict[str, Any], problems: list[str]) -> Hardware | None:
         return Hardware(
             GpioSettings(buttons) if buttons else None,
             LampSettings(leds) if leds else None,
-            tuple((port, tuple(of_port)) for port, of_port in wires.items()),
+            tuple((port, tuple(of_port), outputs.get(port, "")) for port, of_port in wires.items()),
             tuple(each["port"] for each in tables["puck"]),
             tuple(InputSettings(**each) for each in tables["input"]),
         )

@@ -34,6 +34,7 @@ port = "0403:6001"
 line = "dsr"
 key = "cancel"
 active = false
+lamp = "rts"
 
 [[puck]]
 port = "2e8a:000a"
@@ -66,7 +67,7 @@ def test_everything_at_once() -> None:
     assert (acknowledge.pull, acknowledge.active) == (Pull.NONE, Level.HIGH)
     assert [(led.colour, led.line) for led in hardware.lamp.leds] == [("red", 22)]
     assert hardware.wires == (
-        ("0403:6001", (LineButton("cts"), LineButton("dsr", Key.CANCEL, False))),
+        ("0403:6001", (LineButton("cts"), LineButton("dsr", Key.CANCEL, False)), "rts"),
     )
     assert hardware.pucks == ("2e8a:000a",)
     assert hardware.inputs == (
