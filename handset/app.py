@@ -39,6 +39,7 @@ from handset.playing import Speaker
 from handset.ports import Lamp
 from handset.sending import TurnSender
 from handset.starting import Files, start
+from handset.system.health import Health, read_health
 from handset.system.local_requests import Answer, Request
 from handset.system.local_socket import LocalServer
 from handset.talking import Microphone, Upsampler
@@ -48,6 +49,7 @@ log = logging.getLogger(__name__)
 
 TICK_S = 0.05
 REOPEN_S = 1.0
+HEALTH_S = 10.0
 TASK_S = 120.0
 """How long a program that a gesture started may run."""
 RESERVE = 3_600 * 48_000
@@ -99,6 +101,8 @@ class Application:
         self._speaker: Speaker | None = None
         self._upsampler: Upsampler | None = None
         self._notices: NoticePlayer | None = None
+        self._health = Health()
+        self._health_at = 0.0
         self._tasks: list[asyncio.Task[None]] = []
         self._hold = 0
         """Number of the queue's newest pause or duck."""
@@ -234,6 +238,7 @@ class Application:
     def _pump(self) -> None:
         """One look at everything that moves by itself."""
         self._take_keys()
+        self._check_health()
         card = self.card
         if card is None:
             if not self._exit.is_set() and time.monotonic() >= self._reopen_at:
@@ -297,6 +302,19 @@ class Application:
         if self.mic.position + RESERVE // 2 > self._reserved:
             self._reserved = self.mic.position + RESERVE
             self._store.put_meta("capture", str(self._reserved))
+
+    def _check_health(self) -> None:
+        """What the kernel says of this machine, every ``HEALTH_S``; told when it changes."""
+        if time.monotonic() < self._health_at:
+            return
+        self._health_at = time.monotonic() + HEALTH_S
+        before, now = self._health, read_health(self._health)
+        self._health = now
+        for name in ("too_hot", "undervoltage", "low_battery"):
+            if getattr(before, name) != getattr(now, name):
+                self.tell(ev.Condition(name, getattr(now, name)))
+        if before.docked is not None and now.docked != before.docked:
+            self.tell(ev.ControlTold("battery", "docked", int(bool(now.docked))))
 
     # ---- controls
 
