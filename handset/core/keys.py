@@ -8,11 +8,14 @@ Rules:
    no press that follows is lost.
 2. Time is the contact's own: a consumer that is late gets the same gestures. So that a
    contact which closed again is not overtaken by the clock, a release is believed only when
-   the contact was seen open by two looks that are ``release_ns`` apart.
+   the contact was seen open by two looks that are ``release_ns`` apart, or when its control,
+   or any talk key, has something later to tell.
 3. The talk key is down while it is down on any control. It is down once: a second control
    adds nothing, and takes nothing away when it lets go first.
 4. A key that is down when its control appears is stuck: it means nothing until it was up.
-   The exception is a talk key that was down when its control went away: it is held on.
+   The exception is a talk key that was down when its control went away: it is held on. A
+   talk key that is still down when its turn is over means nothing either: it would keep
+   every other control from talking.
 5. A control that goes away says so (``LOST``) when its talk key was down, or when its last
    talk gesture was a switch (``switches``): the turn's end would have come from it.
 
@@ -163,12 +166,13 @@ class Keys:
 
     def level(self, control: str, key: Key, down: bool, at_ns: int) -> list[KeyFact]:
         contact = self._contact(control, key)
+        facts = self._let_go_by(at_ns, "" if key is Key.TALK else control)
         if not down:
             if contact.down and contact.opened_ns is None:
+                facts += self._held_long(contact, at_ns)
                 contact.opened_ns, contact.seen_ns = at_ns, None
-                return self._settle(contact, at_ns)
-            return []
-        facts = self._settle(contact, at_ns)
+                facts += self._settle(contact, at_ns)
+            return facts
         contact.opened_ns = None
         if not contact.down:
             contact.down, contact.since_ns, contact.told_held = True, at_ns, False
@@ -179,33 +183,34 @@ class Keys:
     def tick(self, now_ns: int) -> list[KeyFact]:
         """Time has come to ``now_ns``, and nothing older is still to be told."""
         facts: list[KeyFact] = []
-        for contact in list(self._contacts.values()):
-            if contact.opened_ns is not None:
-                if contact.seen_ns is None:
-                    contact.seen_ns = now_ns
-                elif now_ns - contact.seen_ns >= self.settings.release_ns:
-                    facts += self._settle(contact, now_ns)
-            elif contact.down and not contact.stuck:
-                facts += self._still_down(contact, now_ns)
+        for contact in self._opened():
+            if contact.seen_ns is None:
+                contact.seen_ns = now_ns
+            elif now_ns - contact.seen_ns >= self.settings.release_ns:
+                facts += self._settle(contact, now_ns)
+        for contact in self._contacts.values():
+            if contact.down and contact.opened_ns is None:
+                facts += self._held_long(contact, now_ns)
+                facts += self._repeated(contact, now_ns)
         return facts
 
     def finish(self, now_ns: int) -> list[KeyFact]:
         """No more will be told: what has opened by now was let go."""
-        opened = [c for c in self._contacts.values() if c.opened_ns is not None]
-        late = now_ns + self.settings.release_ns
-        return [fact for contact in opened for fact in self._settle(contact, late)]
+        return self._let_go_by(now_ns + self.settings.release_ns)
 
     def lost(self, control: str, at_ns: int) -> list[KeyFact]:
-        """What it had down is down no more; that is no gesture."""
+        """What it had down is down no more; that is no gesture. What had been let go before
+        is one."""
+        facts = self._let_go_by(at_ns, control)
         was_down = control in self._talking
         self._talking.pop(control, None)
         for contact in [c for c in self._contacts.values() if c.control == control]:
             del self._contacts[control, contact.key]
         switched = self._switched_by == control
         if self._talking or not (was_down or switched):
-            return []
+            return facts
         self._waiting[control] = was_down
-        return [Lost(control, at_ns)]
+        return [*facts, Lost(control, at_ns)]
 
     def back(self, control: str, at_ns: int, down: Iterable[Key]) -> list[KeyFact]:
         facts: list[KeyFact] = []
@@ -227,6 +232,9 @@ class Keys:
 
     def turn_over(self) -> None:
         """No turn depends on a control any more."""
+        for control in self._talking:
+            self._contacts[control, Key.TALK].stuck = True
+        self._talking.clear()
         self._waiting.clear()
         self._switched_by = ""
 
@@ -250,6 +258,16 @@ class Keys:
 
     def _contact(self, control: str, key: Key) -> _Contact:
         return self._contacts.setdefault((control, key), _Contact(control, key))
+
+    def _opened(self) -> list[_Contact]:
+        """The first to open first: the last one ends a hold."""
+        opened = [c for c in self._contacts.values() if c.opened_ns is not None]
+        return sorted(opened, key=lambda contact: contact.opened_ns or 0)
+
+    def _let_go_by(self, at_ns: int, control: str = "") -> list[KeyFact]:
+        """What was open long enough by ``at_ns``; of one control, or of all."""
+        opened = [c for c in self._opened() if control in ("", c.control)]
+        return [fact for contact in opened for fact in self._settle(contact, at_ns)]
 
     def _settle(self, contact: _Contact, at_ns: int) -> list[KeyFact]:
         """The contact was open long enough by ``at_ns``: it was let go."""
@@ -290,13 +308,17 @@ class Keys:
     def _is_switch(self, control: str) -> bool:
         return self.settings.mode == "toggle" or control in self.settings.switches
 
-    def _still_down(self, contact: _Contact, now_ns: int) -> list[KeyFact]:
-        if contact.key in REPEATS and now_ns >= contact.repeat_ns:
-            contact.repeat_ns = max(contact.repeat_ns + REPEAT_NS, now_ns)
-            return [Made(AT_ONCE[contact.key], contact.control, now_ns)]
-        if contact.key in HELD and not contact.told_held:
-            long_ns, gesture = HELD[contact.key]
-            if now_ns - contact.since_ns >= long_ns:
-                contact.told_held = True
-                return [Made(gesture, contact.control, now_ns)]
-        return []
+    def _repeated(self, contact: _Contact, now_ns: int) -> list[KeyFact]:
+        if contact.stuck or contact.key not in REPEATS or now_ns < contact.repeat_ns:
+            return []
+        contact.repeat_ns = max(contact.repeat_ns + REPEAT_NS, now_ns)
+        return [Made(AT_ONCE[contact.key], contact.control, now_ns)]
+
+    def _held_long(self, contact: _Contact, now_ns: int) -> list[KeyFact]:
+        if contact.stuck or contact.told_held or contact.key not in HELD:
+            return []
+        long_ns, gesture = HELD[contact.key]
+        if now_ns - contact.since_ns < long_ns:
+            return []
+        contact.told_held = True
+        return [Made(gesture, contact.control, contact.since_ns + long_ns)]

@@ -117,12 +117,14 @@ TABLE: dict[tuple[TurnState, TurnInput], tuple[TurnState, tuple[str, ...]]] = {
     (_S.TAILING, _I.STOP): (_S.IDLE, ("commit",)),
     (_S.LOST, _I.TALK): (_S.HOLDING, ("regain",)),
     (_S.LOST, _I.TOGGLE): (_S.TAILING, ("release",)),
+    (_S.LOST, _I.TOO_SOON): (_S.IDLE, ("drop",)),
     (_S.LOST, _I.CANCEL): (_S.IDLE, ("cancel",)),
     (_S.LOST, _I.HELD_AGAIN): (_S.HOLDING, ("regain",)),
     (_S.LOST, _I.LOST_TOO_LONG): (_S.IDLE, ("give_up",)),
     (_S.LOST, _I.STOP): (_S.IDLE, ("cancel",)),
     (_S.LATCHED_LOST, _I.TALK): (_S.TAILING, ("release",)),
     (_S.LATCHED_LOST, _I.TOGGLE): (_S.TAILING, ("release",)),
+    (_S.LATCHED_LOST, _I.TOO_SOON): (_S.IDLE, ("drop",)),
     (_S.LATCHED_LOST, _I.CANCEL): (_S.IDLE, ("cancel",)),
     (_S.LATCHED_LOST, _I.HELD_AGAIN): (_S.LATCHED, ("regain",)),
     (_S.LATCHED_LOST, _I.CONTROL_BACK): (_S.LATCHED, ("regain",)),
@@ -411,9 +413,7 @@ class Turn:
                 assert sample is not None
                 self._audio_ends(action, opened, at_ns, sample, facts)
             case "cut_tail":
-                assert sample is not None
-                opened.end = max(min(opened.end, sample.est), opened.start)
-                facts.append(AudioEnds(opened.turn, opened.end))
+                self._cut(opened, sample, facts)
             case "latch":
                 opened.source = "latch"
                 opened.evidence["latched_after_ms"] = (at_ns - opened.press_ns) // 1_000_000
@@ -421,18 +421,21 @@ class Turn:
                 opened.evidence["began"] = opened.source
                 opened.source, opened.press_ns, opened.warn_ns = source, at_ns, self._warn_at(at_ns)
                 opened.end = 0
+                if control:
+                    opened.evidence["control"] = control
             case "go_on":
                 opened.end = 0
             case "confirm":
                 if opened.source == "vad":
                     opened.evidence["began"], opened.source = "vad", source
                 opened.evidence["confirmed"] = True
-                opened.release_ns = at_ns
-                facts.append(AudioEnds(opened.turn, opened.end))
+                if control:
+                    opened.evidence["control"] = control
+                self._cut(opened, sample, facts)
             case "commit":
                 self._commit(opened, facts)
             case "resolve":
-                if opened.evidence.get("stuck_key") == "no speech":
+                if opened.listened and opened.spoken_ns is None:
                     self._abandon(opened, "stuck_key", facts)
                 else:
                     self._commit(opened, facts)
@@ -460,6 +463,12 @@ class Turn:
             facts.append(HeldBack(opened.turn, Span(opened.start, opened.end)))
         else:
             facts.append(AudioEnds(opened.turn, opened.end))
+
+    def _cut(self, opened: _Open, sample: Estimate | None, facts: list[TurnFact]) -> None:
+        """A gesture ends the audio that may still be coming: what follows is the next turn's."""
+        assert sample is not None
+        opened.end = max(min(opened.end, sample.est), opened.start)
+        facts.append(AudioEnds(opened.turn, opened.end))
 
     def _warn_at(self, at_ns: int) -> int:
         return at_ns + self.settings.warn_after_ns

@@ -2,7 +2,8 @@
 
 Adapters differ, and so does this one. ``counts``: the driver has TIOCGICOUNT. ``dumb``: it
 has, but never counts a line with it (cp210x). ``waits``: it has TIOCMIWAIT. ``late``: the
-counters are brought up to date by ``report`` only, after the line itself (ftdi_sio).
+counters are brought up to date by ``report`` only, after the line itself (ftdi_sio). RI counts,
+and wakes, when it goes off only, as a UART's does.
 """
 
 from __future__ import annotations
@@ -36,8 +37,12 @@ class FakeModemPort:
         self.edges = dict.fromkeys(LINES, 0)
         self.driven: list[tuple[str, bool]] = []
         self.closed = False
+        self.dumb = dumb
+        self.between: Callable[[], None] | None = None
+        """Done once, after the lines were read and before the counters are."""
         self._bits = LINES[on] if on else 0
-        self._has_counts, self._waits, self._dumb, self._late = counts, waits, dumb, late
+        self._has_counts, self._waits, self._late = counts, waits, late
+        self._count = dict(self.edges)
         self._counted = dict(self.edges)
         self._contact = contact
         self._changed = threading.Condition()
@@ -57,12 +62,17 @@ class FakeModemPort:
         """So short that nobody who looks at the line sees it."""
         with self._changed:
             self.edges[line] += 2 * times
-            self._count()
+            self._tell(line, 2 * times)
+
+    def glitch(self, line: str) -> None:
+        """Shorter than the driver's own look: both edges are counted as one."""
+        with self._changed:
+            self._tell(line, 1)
 
     def report(self) -> None:
         """The adapter tells the driver of its lines."""
         with self._changed:
-            self._count(reported=True)
+            self._report()
 
     def until(self, met: Callable[[], bool], patience_s: float = 20) -> None:
         """Waits for what is driven. ``TimeoutError`` when it does not come."""
@@ -88,6 +98,9 @@ class FakeModemPort:
 
     def changes(self) -> dict[str, int] | None:
         with self._changed:
+            between, self.between = self.between, None
+            if between is not None:
+                between()
             return dict(self._counted) if self._has_counts else None
 
     def wait(self, mask: int) -> None:
@@ -113,12 +126,17 @@ class FakeModemPort:
             if bool(self._bits & LINES[line]) != on:
                 self._bits ^= LINES[line]
                 self.edges[line] += 1
-                self._count()
+                if line != "ri" or not on:
+                    self._tell(line, 1)
 
-    def _count(self, reported: bool = False) -> None:
-        if self._dumb or (self._late and not reported):
-            return
-        self._counted = dict(self.edges)
+    def _tell(self, line: str, edges: int) -> None:
+        if not self.dumb:
+            self._count[line] += edges
+            if not self._late:
+                self._report()
+
+    def _report(self) -> None:
+        self._counted = dict(self._count)
         self._changed.notify_all()
 
     def _fail(self) -> None:

@@ -140,7 +140,20 @@ def test_unplugged_with_a_key_down_and_back_under_another_name(tmp_path: Path) -
     second.unplug()
 
 
-def test_a_puck_that_was_started_anew_presses_nothing() -> None:
+def test_the_lamp_is_said_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line of it may have been lost; there is no answer to it."""
+    monkeypatch.setattr(puck_module, "LAMP_S", 0.01)
+    fake = FakePuck()
+    with watched(fake.path) as (told, lamp):
+        told.until(lambda: bool(told.life))
+        lamp.show(Pattern("on", "red", ((True, 0),)))
+        told.until(lambda: len(fake.lamps) > 2 or bool(fake.battery(40)))
+    assert set(fake.lamps) == {"L red 1:0"}
+    fake.unplug()
+
+
+def test_a_puck_that_was_started_anew_presses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(puck_module, "LAMP_S", 1e9)  # only because it has forgotten
     fake = FakePuck()
     with watched(fake.path) as (told, lamp):
         told.until(lambda: told.life == [("back", "")])

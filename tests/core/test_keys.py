@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
+from itertools import product
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tiers import count
 
@@ -66,57 +68,161 @@ def expected(mode: Mode, held_ms: int) -> list[Gesture]:
     return [Gesture.TALK, Gesture.LATCH if tap else Gesture.LET_GO]
 
 
-@pytest.mark.grows
-@pytest.mark.parametrize("mode", MODES)
-def test_presses_with_bounce(mode: Mode) -> None:
-    """10,000 in all four modes together in the suite."""
+def check_presses(mode: Mode, presses: int) -> None:
     rng, contact = random.Random(5), Contact(seed=5)
     hand = Hand(KeySettings(mode))
-    pressed: list[tuple[int, int]] = []
-    wanted: list[Gesture] = []
-    for _ in range(count(2_500, 10_000, 100_000)):
+    wanted: list[Made] = []
+    for _ in range(presses):
         held = rng.choice([12, 30, 60, 90, 200, 700])
         down_ns, up_ns = hand.now, hand.now + held * MS
         edges = contact.edge(True, down_ns) + contact.edge(False, up_ns)
         for down, at_ns in sorted(edges, key=lambda edge: edge[1]):
             hand.wait((at_ns - hand.now) / MS)
             hand.level(down)
+        opened = edges[-1][1]  # for good: what came before it was bounce
+        assert not edges[-1][0] and opened - up_ns < LONGEST_BOUNCE_NS
         hand.wait(rng.choice([60, 61, 75, 300]) + LONGEST_BOUNCE_NS / MS)
-        pressed.append((down_ns, up_ns))
-        wanted += expected(mode, held)
-    made = [fact for fact in hand.facts if isinstance(fact, Made)]
-    assert [fact.gesture for fact in made] == wanted
-    begins = [fact.at_ns for fact in made if fact.gesture in (Gesture.TALK, Gesture.TOGGLE)]
-    assert begins == [down for down, _ in pressed]  # on the first contact, to the ns
-    ends = [fact.at_ns for fact in made if fact.gesture in (Gesture.LET_GO, Gesture.LATCH)]
-    if ends:
-        late = [end - up for end, (_, up) in zip(ends, pressed, strict=True)]
-        assert min(late) >= 0 and max(late) < LONGEST_BOUNCE_NS
+        first, *end = expected(mode, held)
+        wanted.append(Made(first, "b", down_ns))  # on the first contact, to the ns
+        wanted += [Made(gesture, "b", opened, opened - down_ns) for gesture in end]
+    assert hand.facts == wanted
+
+
+@pytest.mark.grows
+@pytest.mark.parametrize("mode", MODES)
+def test_presses_with_bounce(mode: Mode) -> None:
+    """10,000 in all four modes together in the suite: none lost, none invented."""
+    check_presses(mode, count(2_500, 10_000, 100_000))
+
+
+@pytest.mark.grows
+@pytest.mark.parametrize("release_ms", [15, 25, 60])
+def test_the_next_press_is_never_lost(release_ms: int) -> None:
+    """However soon it comes, once the contact was open for the release time; sooner, it is
+    the same press. Open times are around that time, to the ns, with bounce on every edge."""
+    rng, contact = random.Random(7), Contact(seed=7)
+    hand = Hand(KeySettings(release_ns=release_ms * MS))
+    wanted: list[Gesture] = []
+    for _ in range(count(500, 5_000, 50_000)):
+        presses = 1
+        edges = contact.edge(True, hand.now)
+        for _ in range(rng.randrange(4)):
+            edges += contact.edge(False, edges[-1][1] + rng.randrange(1, 50 * MS))
+            apart = release_ms * MS + rng.choice([-1, 0, 1, -MS, MS, 5 * MS])
+            edges += contact.edge(True, edges[-1][1] + apart)
+            presses += apart >= release_ms * MS
+        edges += contact.edge(False, edges[-1][1] + 30 * MS)
+        for down, at_ns in edges:
+            hand.wait((at_ns - hand.now) / MS)
+            hand.level(down)
+        hand.wait(200)
+        wanted += [Gesture.TALK, Gesture.LET_GO] * presses
+    assert gestures(hand.facts) == wanted
 
 
 LEVELS = st.lists(st.tuples(st.booleans(), st.integers(1, 120)), max_size=40)
 
 
-@given(LEVELS, st.sampled_from(MODES))
-def test_a_consumer_that_is_late_gets_the_same_gestures(
-    levels: list[tuple[bool, int]], mode: Mode
-) -> None:
-    """Looked at every 5 ms, or only when it is all over."""
-    told: list[list[tuple[Gesture, int]]] = []
-    for patient in (False, True):
-        keys, now = Keys(KeySettings(mode)), 0
-        facts: list[KeyFact] = []
-        for down, wait_ms in levels:
-            facts += keys.level("b", Key.TALK, down, now)
-            for _ in range(wait_ms):
-                now += MS
-                if not patient and now % (5 * MS) == 0:
-                    facts += keys.tick(now)
-        for _ in range(20):
-            now += 20 * MS
-            facts += keys.tick(now)
-        told.append([(f.gesture, f.at_ns) for f in facts if isinstance(f, Made)])
-    assert sorted(told[0], key=lambda g: g[1]) == sorted(told[1], key=lambda g: g[1])
+Told = tuple[str, Key, bool, int]
+"""Control, key, level, and how many ms until the next one."""
+ACTING = [Key.TALK, Key.TALK, Key.TALK, Key.CANCEL, Key.ACKNOWLEDGE, Key.MUTE, Key.PAIR]
+SEVERAL = st.lists(
+    st.tuples(
+        st.sampled_from(["b", "c", "keyboard"]),
+        st.sampled_from(ACTING),
+        st.booleans(),
+        st.one_of(st.integers(0, 60), st.sampled_from([24, 25, 26, 399, 400, 5_001])),
+    ),
+    max_size=30,
+)
+
+
+def listen(told: list[Told], mode: Mode, look_ms: int) -> Counter[Made]:
+    """What is made of levels by one who looks at the clock every so many ms, or, with 0, once
+    when it is all over. Long waits are looked at as well as short ones."""
+    keys, now = Keys(KeySettings(mode)), 0
+    facts: list[KeyFact] = []
+    for control, key, down, wait_ms in told:
+        facts += keys.level(control, key, down, now)
+        until = now + wait_ms * MS
+        while look_ms and now < until:
+            now = min(now - now % (look_ms * MS) + look_ms * MS, until)
+            if now % (look_ms * MS) == 0:
+                facts += keys.tick(now)
+        now = until
+    for _ in range(1_000):
+        now += 20 * MS
+        facts += keys.tick(now)
+    made = [fact for fact in facts if isinstance(fact, Made)]
+    assert len(made) == len(facts)
+    return Counter(made)
+
+
+HOLD_THEN_TOGGLE: list[Told] = [
+    ("b", Key.TALK, True, 500), ("b", Key.TALK, False, 100),
+    ("keyboard", Key.TALK, True, 0), ("keyboard", Key.TALK, False, 0),
+]  # fmt: skip
+ONE_THEN_OTHER: list[Told] = [
+    ("c", Key.TALK, True, 0), ("c", Key.TALK, False, 5), ("b", Key.TALK, True, 80),
+    ("c", Key.TALK, True, 80), ("b", Key.TALK, False, 90), ("c", Key.TALK, False, 300),
+]  # fmt: skip
+HELD_LONG: list[Told] = [("b", Key.ACKNOWLEDGE, True, 6_000), ("b", Key.ACKNOWLEDGE, False, 0)]
+
+
+@given(SEVERAL, st.sampled_from(MODES))
+@example(HOLD_THEN_TOGGLE, "hold")
+@example(ONE_THEN_OTHER, "hold")
+@example(HELD_LONG, "hold")
+@settings(max_examples=count(200, 2_000, 20_000), deadline=None)
+def test_a_consumer_that_is_late_gets_the_same_gestures(told: list[Told], mode: Mode) -> None:
+    """Looked at every 5 ms, every 20 ms, or only when it is all over: the same gestures, with
+    the same times, on several controls and keys."""
+    check_late(told, mode)
+
+
+def check_late(told: list[Told], mode: Mode) -> None:
+    wanted = listen(told, mode, 5)
+    assert listen(told, mode, 20) == wanted
+    assert listen(told, mode, 0) == wanted
+
+
+def down_times(told: list[tuple[str, bool, int]], release_ms: int) -> list[tuple[int, int]]:
+    """When the talk key was down on any of its contacts, with shorter openings closed. An
+    oracle by intervals of whole ms; a contact that is never let go is down until the end."""
+    ends = sum(wait for _, _, wait in told) + 1
+    each: list[tuple[int, int]] = []
+    for control in ("b", "c"):
+        at, since = 0, -1
+        for name, down, wait in told:
+            if name == control and down and since < 0:
+                since = at
+            elif name == control and not down and since >= 0:
+                each.append((since, at))
+                since = -1
+            at += wait
+        if since >= 0:
+            each.append((since, ends))
+    merged: list[tuple[int, int]] = []
+    for begin, end in sorted(each):
+        if merged and begin - merged[-1][1] < release_ms:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((begin, end))
+    return merged
+
+
+TWO = st.tuples(st.sampled_from(["b", "c"]), st.booleans(), st.integers(1, 60))
+
+
+@given(st.lists(TWO, max_size=40), st.booleans())
+@settings(max_examples=count(300, 3_000, 30_000), deadline=None)
+def test_two_contacts_are_one_key(told: list[tuple[str, bool, int]], late: bool) -> None:
+    made = listen([(c, Key.TALK, down, ms) for c, down, ms in told], "hold", 0 if late else 5)
+    ends = sum(wait for _, _, wait in told)
+    wanted: list[tuple[Gesture, int]] = []
+    for begin, end in down_times(told, 25):
+        wanted += [(Gesture.TALK, begin), (Gesture.LET_GO, end)][: 1 + (end <= ends)]
+    assert sorted((f.gesture, f.at_ns // MS) for f in made.elements()) == sorted(wanted)
 
 
 def test_a_release_is_not_believed_before_the_contact_had_time_to_close_again() -> None:
@@ -138,8 +244,9 @@ def test_a_press_within_the_release_time_is_the_same_press() -> None:
     hand.level(True)
     hand.wait(500)
     hand.level(False)
+    let_go = Made(Gesture.LET_GO, "b", hand.now, 1_020 * MS)
     hand.wait(80)
-    assert gestures(hand.facts) == [Gesture.TALK, Gesture.LET_GO]
+    assert hand.facts[1:] == [let_go]
     hand.press(200)
     assert gestures(hand.facts)[2:] == [Gesture.TALK, Gesture.LET_GO]
 
@@ -158,6 +265,18 @@ def test_it_is_down_once_on_two_controls() -> None:
     assert gestures(hand.facts) == [Gesture.TALK, Gesture.LET_GO]
 
 
+def test_the_last_contact_to_open_ends_the_hold() -> None:
+    """Also when both are believed at one look, whichever control was there first."""
+    for first, last in (("b", "c"), ("c", "b")):
+        keys = Keys(KeySettings())
+        for control in ("b", "c"):
+            keys.level(control, Key.TALK, True, 0)
+        keys.level(first, Key.TALK, False, 100 * MS)
+        keys.level(last, Key.TALK, False, 107 * MS)
+        assert keys.tick(110 * MS) == []
+        assert keys.tick(160 * MS) == [Made(Gesture.LET_GO, last, 107 * MS, 107 * MS)]
+
+
 def test_a_control_that_goes_away_in_a_hold_is_lost_and_may_come_back_held() -> None:
     hand = Hand()
     hand.level(True)
@@ -167,6 +286,54 @@ def test_a_control_that_goes_away_in_a_hold_is_lost_and_may_come_back_held() -> 
     hand.level(False)
     hand.wait(80)
     assert gestures(hand.facts) == [Gesture.TALK, Gesture.LET_GO]
+
+
+@pytest.mark.parametrize(("open_ms", "let_go"), [(24, False), (25, True), (5_000, True)])
+def test_what_was_let_go_before_its_control_was_lost_was_let_go(open_ms: int, let_go: bool) -> None:
+    """Whether a late consumer had looked in between or not; a contact that has only just
+    opened may be the plug that is being pulled, and that is no gesture."""
+    hand = Hand()
+    hand.level(True)
+    hand.wait(300)
+    opened = hand.now
+    hand.level(False)
+    hand.now += open_ms * MS
+    facts = hand.keys.lost("b", hand.now)
+    assert facts == [Made(Gesture.LET_GO, "b", opened, 300 * MS) if let_go else Lost("b", hand.now)]
+
+
+def test_a_hold_on_two_controls_outlives_the_loss_of_one() -> None:
+    for lost, other in (("b", "c"), ("c", "b")):
+        hand = Hand()
+        hand.level(True, control="b")
+        hand.level(True, control="c")
+        assert hand.keys.lost(lost, hand.now) == []
+        assert hand.keys.lost(other, hand.now) == [Lost(other, hand.now)]
+
+
+def test_who_comes_back_with_the_key_up_holds_no_more_and_may_press_again() -> None:
+    hand = Hand()
+    hand.level(True)
+    hand.keys.lost("b", hand.now)
+    assert hand.keys.back("b", hand.now, []) == [Back("b", hand.now, held=False)]
+    hand.press(100)
+    assert gestures(hand.facts) == [Gesture.TALK, Gesture.TALK, Gesture.LET_GO]
+
+
+def test_a_key_that_is_still_down_when_its_turn_is_over_takes_no_other_key_away() -> None:
+    """A broken button whose turn was kept, and given up: the other control talks."""
+    hand = Hand()
+    hand.level(True, control="b")
+    hand.keys.turn_over()
+    hand.press(200, control="c")
+    assert gestures(hand.facts) == [Gesture.TALK, Gesture.TALK, Gesture.LET_GO]
+    assert hand.keys.lost("b", hand.now) == []
+    hand.level(True, control="b")
+    hand.keys.turn_over()
+    hand.level(False, control="b")
+    hand.wait(80)
+    hand.press(200, control="b")  # it came loose
+    assert gestures(hand.facts)[3:] == [Gesture.TALK, Gesture.TALK, Gesture.LET_GO]
 
 
 def test_a_control_that_is_not_used_is_not_missed() -> None:
@@ -206,14 +373,50 @@ def test_a_key_that_is_held_long_means_more(key: Key) -> None:
     (first,) = gestures(hand.facts)
     hand.press(long_ns / MS + 3_000, key)
     assert gestures(hand.facts) == [first, first, gesture]  # once
+    before, after = hand.facts[-2:]
+    assert isinstance(before, Made) and isinstance(after, Made)
+    assert after.at_ns == before.at_ns + long_ns
+
+
+@pytest.mark.parametrize(("before", "key"), list(product(Key, Key)))
+def test_a_key_changes_nothing_for_another(before: Key, key: Key) -> None:
+    hand, alone = Hand(), Hand()
+    hand.level(True, before)
+    hand.level(True, key, control="c")
+    hand.wait(30)
+    hand.level(False, key, control="c")
+    hand.wait(80)
+    alone.press(30, key, control="c")
+    made = [fact.gesture for fact in hand.facts if isinstance(fact, Made) and fact.control == "c"]
+    both_talk = before is key is Key.TALK
+    assert made == ([] if both_talk else gestures(alone.facts))
 
 
 def test_volume_repeats_while_it_is_held() -> None:
     hand = Hand()
     hand.press(1_600, Key.VOLUME_UP)
-    times = (1_600 * MS - REPEAT_AFTER_NS) // REPEAT_NS
-    assert len(gestures(hand.facts)) in (1 + times, 2 + times)
-    assert set(gestures(hand.facts)) == {Gesture.LOUDER}
+    first = hand.now - 1_680 * MS
+    made = [fact for fact in hand.facts if isinstance(fact, Made)]
+    due = [first, *range(first + REPEAT_AFTER_NS, first + 1_600 * MS, REPEAT_NS)]
+    assert {fact.gesture for fact in made} == {Gesture.LOUDER}
+    assert len(made) == len(due) == 6
+    assert all(0 <= fact.at_ns - at < LOOK_NS for fact, at in zip(made, due, strict=True))
+
+
+def test_a_volume_key_that_is_let_go_repeats_no_more() -> None:
+    hand = Hand()
+    for key, gesture in ((Key.VOLUME_UP, Gesture.LOUDER), (Key.VOLUME_DOWN, Gesture.SOFTER)):
+        hand.facts.clear()
+        hand.press(490, key)
+        hand.wait(3_000)
+        assert gestures(hand.facts) == [gesture]
+
+
+def test_a_stall_is_no_row_of_volume_steps() -> None:
+    keys = Keys(KeySettings())
+    keys.level("b", Key.VOLUME_DOWN, True, 0)
+    made = [fact for at in range(10_000, 10_240, 20) for fact in keys.tick(at * MS)]
+    assert len(made) <= 2
 
 
 @pytest.mark.parametrize("control", ["keyboard", "local"])
