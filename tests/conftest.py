@@ -30,11 +30,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason=f"runs at HANDSET_TIER={tier}"))
 
 
+def _of_a_higher_tier(item: pytest.Item) -> bool:
+    return any(item.get_closest_marker(tier) for tier in TIERS[TIERS.index(TIER) + 1 :])
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Iterator[pytest.TestReport]:
     report: pytest.TestReport = yield  # type: ignore[misc]
+    if _of_a_higher_tier(item):  # what it lacks, its own tier's setup brings
+        return report
     if SET_UP and report.skipped and isinstance(report.longrepr, tuple):
         reason = str(report.longrepr[2]).removeprefix("Skipped: ")
         if not reason.startswith(MAY_BE_LEFT_OUT):

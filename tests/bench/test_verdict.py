@@ -72,3 +72,24 @@ def test_starvation_in_the_quiet_before_the_first_loud_frame(sound: Frames) -> N
     tape = on_tape(20, item[:1_000], 480, item[1_000:], 20)
     assert find_on_tape(tape, item, 480) == (20, 20 + 480 + 7_800)
     assert find_on_tape(tape, item) is None
+
+
+@pytest.mark.parametrize("handed", [0, 1, 480, 2_400])
+@pytest.mark.parametrize("silence", [0, 480])
+def test_an_item_that_was_cut_in_its_quiet_beginning(
+    sound: Frames, handed: int, silence: int
+) -> None:
+    quiet = np.random.default_rng(2).integers(-3, 4, 3_000).astype(np.int16)
+    item, inside = quiet[:handed], silence if handed > 1 else 0
+    tape = on_tape(sound, 70, item[: handed // 2], inside, item[handed // 2 :], 900)
+    assert find_on_tape(tape, item, inside) is not None
+    if handed > 1:
+        wrong = item.copy()
+        wrong[-1] += 5
+        assert find_on_tape(tape, wrong, inside) is None
+
+
+def test_digital_silence_is_anywhere(sound: Frames) -> None:
+    nothing = np.zeros(400, np.int16)
+    assert find_on_tape(on_tape(sound, 500), nothing) == (0, 400)
+    assert find_on_tape(sound, nothing) is None
