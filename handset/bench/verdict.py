@@ -20,7 +20,6 @@ from handset.core.messages import Estimate, ItemCursor
 from handset.edge.opus import ItemDecoder
 from handset.fakes.virtual_card import Direction, EventKind
 
-
 LOUD = 64
 """Of 32,768: more than the noise of an encoder at rest."""
 
